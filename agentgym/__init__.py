@@ -9,61 +9,61 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agentgym.registration import register_with_gymnasium
+from agentgym.core.registration import register_with_gymnasium
 
 if TYPE_CHECKING:
-    from agentgym.endings import Ending as Ending
-    from agentgym.endings import Reason as Reason
-    from agentgym.engine.steps import Solution as Solution
-    from agentgym.env import Env as Env
-    from agentgym.errors import InfrastructureError as InfrastructureError
-    from agentgym.errors import ToolError as ToolError
-    from agentgym.errors import UsageError as UsageError
-    from agentgym.messages import Message as Message
-    from agentgym.messages import ToolCall as ToolCall
-    from agentgym.registry import list_environments as list_environments
-    from agentgym.registry import make as make
-    from agentgym.registry import register as register
-    from agentgym.rewards import Channel as Channel
-    from agentgym.rewards import Gate as Gate
-    from agentgym.rewards import Scheme as Scheme
-    from agentgym.schema_tool import SchemaTool as SchemaTool
-    from agentgym.schema_tool import schema_tools as schema_tools
-    from agentgym.second_model import SecondModel as SecondModel
-    from agentgym.task import GeneratedTasks as GeneratedTasks
-    from agentgym.task import Task as Task
-    from agentgym.task import TaskList as TaskList
-    from agentgym.task import TaskSource as TaskSource
-    from agentgym.toolset import Toolset as Toolset
-    from agentgym.toolset import tool as tool
+    from agentgym.base.errors import InfrastructureError as InfrastructureError
+    from agentgym.base.errors import ToolError as ToolError
+    from agentgym.base.errors import UsageError as UsageError
+    from agentgym.core.endings import Ending as Ending
+    from agentgym.core.endings import Reason as Reason
+    from agentgym.core.engine.steps import Solution as Solution
+    from agentgym.core.env import Env as Env
+    from agentgym.core.messages import Message as Message
+    from agentgym.core.messages import ToolCall as ToolCall
+    from agentgym.core.registry import list_environments as list_environments
+    from agentgym.core.registry import make as make
+    from agentgym.core.registry import register as register
+    from agentgym.core.rewards import Channel as Channel
+    from agentgym.core.rewards import Gate as Gate
+    from agentgym.core.rewards import Scheme as Scheme
+    from agentgym.core.schema_tool import SchemaTool as SchemaTool
+    from agentgym.core.schema_tool import schema_tools as schema_tools
+    from agentgym.core.second_model import SecondModel as SecondModel
+    from agentgym.core.task import GeneratedTasks as GeneratedTasks
+    from agentgym.core.task import Task as Task
+    from agentgym.core.task import TaskList as TaskList
+    from agentgym.core.task import TaskSource as TaskSource
+    from agentgym.core.toolset import Toolset as Toolset
+    from agentgym.core.toolset import tool as tool
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Channel": "rewards",
-    "Ending": "endings",
-    "Env": "env",
-    "Gate": "rewards",
-    "GeneratedTasks": "task",
-    "InfrastructureError": "errors",
-    "Message": "messages",
-    "Reason": "endings",
-    "Scheme": "rewards",
-    "SchemaTool": "schema_tool",
-    "SecondModel": "second_model",
-    "Solution": "engine.steps",
-    "Task": "task",
-    "TaskList": "task",
-    "TaskSource": "task",
-    "ToolCall": "messages",
-    "ToolError": "errors",
-    "Toolset": "toolset",
-    "UsageError": "errors",
-    "list_environments": "registry",
-    "make": "registry",
-    "register": "registry",
-    "schema_tools": "schema_tool",
-    "tool": "toolset",
+    "Channel": "core.rewards",
+    "Ending": "core.endings",
+    "Env": "core.env",
+    "Gate": "core.rewards",
+    "GeneratedTasks": "core.task",
+    "InfrastructureError": "base.errors",
+    "Message": "core.messages",
+    "Reason": "core.endings",
+    "Scheme": "core.rewards",
+    "SchemaTool": "core.schema_tool",
+    "SecondModel": "core.second_model",
+    "Solution": "core.engine.steps",
+    "Task": "core.task",
+    "TaskList": "core.task",
+    "TaskSource": "core.task",
+    "ToolCall": "core.messages",
+    "ToolError": "base.errors",
+    "Toolset": "core.toolset",
+    "UsageError": "base.errors",
+    "list_environments": "core.registry",
+    "make": "core.registry",
+    "register": "core.registry",
+    "schema_tools": "core.schema_tool",
+    "tool": "core.toolset",
 }
 
 __all__ = [*sorted(_WHERE), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,6 +1,6 @@
 """`python -m agentgym` is the command `agentgym`."""
 
-from agentgym.cli import main
+from agentgym.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -11,15 +11,15 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-from agentgym.endings import AnyReason
-from agentgym.engine.spaces import Action
-from agentgym.env import Env
-from agentgym.messages import Message
-from agentgym.policy import Player, ScriptedPolicy
-from agentgym.registry import make
+from agentgym.core.endings import AnyReason
+from agentgym.core.engine.spaces import Action
+from agentgym.core.env import Env
+from agentgym.core.messages import Message
+from agentgym.core.policy import Player, ScriptedPolicy
+from agentgym.core.registry import make
+from agentgym.core.task import Task
 from agentgym.rollout import EnvFactory
 from agentgym.rollout.workers.base import EnvPlace, EpisodeOpening, PlayedTurn, Workers
-from agentgym.task import Task
 
 FOREVER_S = 3600.0
 

@@ -54,7 +54,7 @@ EQUIVALENT = (
         "the sum of no turns is added",
     ),
     Equivalent(
-        "agentgym/statistics/over_k.py",
+        "agentgym/eval/statistics.py",
         "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent <= attempts]",
         "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent < attempts]",
         "the number of attempts itself is added in any case",
@@ -66,32 +66,32 @@ EQUIVALENT = (
         "how long is waited between two tries is a courtesy to what broke; it changes no result",
     ),
     Equivalent(
-        "agentgym/rewards.py",
+        "agentgym/core/rewards.py",
         "return 0.0, 0.0",
         "return 1.0, 0.0",
         "of a failed episode only the greatest pay is used, which is the second number",
     ),
     Equivalent(
-        "agentgym/rewards.py",
+        "agentgym/core/rewards.py",
         "return 0.0, 0.0",
         "return -1.0, 0.0",
         "of a failed episode only the greatest pay is used, which is the second number",
     ),
     Equivalent(
-        "agentgym/history.py",
+        "agentgym/core/history.py",
         'if index < old_until and message.get("role") in ("user", "tool")',
         'if index <= old_until and message.get("role") in ("user", "tool")',
         "the message at that place is the policy's own",
     ),
     Equivalent(
-        "agentgym/history.py",
+        "agentgym/core/history.py",
         "_shortened(message, index < task_until, max_chars)",
         "_shortened(message, index <= task_until, max_chars)",
         "the message at that place is the policy's own",
     ),
     *(
         Equivalent(
-            "agentgym/rewards.py",
+            "agentgym/core/rewards.py",
             "if not gate.is_open((earned[gate.on],), 0):",
             f"if not gate.is_open((earned[gate.on],), {turn}):",
             "gates act on sums here, and those do not read the number of the turn",
@@ -99,7 +99,7 @@ EQUIVALENT = (
         for turn in (1, -1)
     ),
     Equivalent(
-        "agentgym/dialects/compact.py",
+        "agentgym/core/dialects/compact.py",
         "following = names.opening.search(text, opening.end(1))",
         "following = names.opening.search(text, opening.end(0))",
         "what stands between the two is the white space after the name, where no call begins",
@@ -122,54 +122,54 @@ EQUIVALENT = (
         "while len(indices) <= count:",
         "an epoch more is drawn and cut off again",
     ),
-    Equivalent("envs/code/matching.py", "_MAX_PAIRS = 40_000", None, "a bound on work, far beyond any real result"),
-    Equivalent("agentgym/checks/runner.py", "CHECK_TIMEOUT_S = 120.0", None, _PATIENCE),
-    Equivalent("agentgym/checks/runner.py", "RESETS, STEPS = 500, 5000", None, _PATIENCE),
-    Equivalent("agentgym/checks/play.py", "_SPARE_TURNS = 3", None, _PATIENCE),
-    Equivalent("agentgym/checks/play.py", "env.action_space.seed(int(task.hash[:8], 16))", None, _ANY_SEED),
+    Equivalent("envs/code/verdict.py", "_MAX_PAIRS = 40_000", None, "a bound on work, far beyond any real result"),
+    Equivalent("agentgym/check/report.py", "CHECK_TIMEOUT_S = 120.0", None, _PATIENCE),
+    Equivalent("agentgym/check/report.py", "RESETS, STEPS = 500, 5000", None, _PATIENCE),
+    Equivalent("agentgym/check/play.py", "_SPARE_TURNS = 3", None, _PATIENCE),
+    Equivalent("agentgym/check/play.py", "env.action_space.seed(int(task.hash[:8], 16))", None, _ANY_SEED),
     Equivalent(
-        "agentgym/checks/adversaries.py",
+        "agentgym/check/adversaries.py",
         "samples = ActionSpace(env.tools, env.dialect, seed=int(task.hash[:8], 16))",
         None,
         _ANY_SEED,
     ),
-    Equivalent("agentgym/checks/seeding.py", "_SEEDS = 16", None, _TRIED),
-    Equivalent("agentgym/checks/tasks.py", "_LOOKED_UP = 40", None, _TRIED),
-    Equivalent("agentgym/checks/honest.py", "_TRIES = 24", None, _TRIED),
-    Equivalent("agentgym/checks/honest.py", "_PER_STEP = 5", None, _TRIED),
+    Equivalent("agentgym/check/seeding.py", "_SEEDS = 16", None, _TRIED),
+    Equivalent("agentgym/check/tasks.py", "_LOOKED_UP = 40", None, _TRIED),
+    Equivalent("agentgym/check/honest.py", "_TRIES = 24", None, _TRIED),
+    Equivalent("agentgym/check/honest.py", "_PER_STEP = 5", None, _TRIED),
     Equivalent(
-        "agentgym/checks/hostile.py",
+        "agentgym/check/hostile.py",
         "yield text[: len(text) * 2 // 3]",
         "yield text[: len(text) * 2 // 4]",
         "where a text is cut short makes no difference",
     ),
     Equivalent(
-        "agentgym/checks/hostile.py",
+        "agentgym/check/hostile.py",
         "yield text[: len(text) * 2 // 3]",
         "yield text[: len(text) * 1 // 3]",
         "where a text is cut short makes no difference",
     ),
     Equivalent(
-        "agentgym/checks/hostile.py", "over = False", "over = True", "an episode is begun twice with the same seed"
+        "agentgym/check/hostile.py", "over = False", "over = True", "an episode is begun twice with the same seed"
     ),
     Equivalent(
-        "agentgym/checks/gold.py",
+        "agentgym/check/gold.py",
         'digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()',
         None,
         "any text will do that turns up nowhere else",
     ),
     Equivalent(
-        "agentgym/checks/lifecycle.py",
+        "agentgym/check/lifecycle.py",
         'episode = subject.episodes("solution")[0]',
         None,
         "which task is played makes no difference",
     ),
     *(
-        Equivalent("agentgym/records/json_lines.py", "MAX_LINE = 256 * 2**20", f"MAX_LINE = {size}", _FAR)
+        Equivalent("agentgym/base/json_lines.py", "MAX_LINE = 256 * 2**20", f"MAX_LINE = {size}", _FAR)
         for size in ("257 * 2**20", "255 * 2**20", "256 * 2** 19", "256 * 2** 21", "256 * 3**20")
     ),
     *(
-        Equivalent("agentgym/engine/authoring.py", f"{line} = False", None, "every class sets its own")
+        Equivalent("agentgym/core/engine/authoring.py", f"{line} = False", None, "every class sets its own")
         for line in ("_is_async: bool", "_stops: ClassVar[bool]", "_hears_asides: ClassVar[bool]")
     ),
     *(
@@ -202,7 +202,7 @@ EQUIVALENT = (
     ),
     *(
         Equivalent(
-            "agentgym/checks/seeding.py",
+            "agentgym/check/seeding.py",
             f'for number, episode in enumerate(subject.episodes("random")[:{was}]):',
             f'for number, episode in enumerate(subject.episodes("random")[: {becomes}]):',
             _TRIED,
@@ -225,32 +225,32 @@ EQUIVALENT = (
         for room in (199, 201)
     ),
     Equivalent(
-        "envs/code/withheld.py",
+        "envs/code/canaries.py",
         "for value, other in ((tested.comparators[0], tested.left), (tested.left, tested.comparators[0])):",
         "for value, other in ((tested.comparators[0], tested.left), (tested.left, tested.comparators[-1])):",
         "a comparison with one operator has one comparator",
     ),
     Equivalent(
-        "envs/code/withheld.py",
+        "envs/code/canaries.py",
         "for value, other in ((tested.comparators[0], tested.left), (tested.left, tested.comparators[0])):",
         "for value, other in ((tested.comparators[-1], tested.left), (tested.left, tested.comparators[0])):",
         "a comparison with one operator has one comparator",
     ),
     Equivalent(
-        "agentgym/checks/tasks.py",
+        "agentgym/check/tasks.py",
         '(f"get({split!r}, -1)", lambda: source.get(split, -1)),',
         '(f"get({split!r}, -1)", lambda: source.get(split, - 2)),',
         "any number below 0 names no task",
     ),
     Equivalent(
-        "agentgym/checks/gold.py",
+        "agentgym/check/gold.py",
         "around = short(text[max(0, text.index(leaks[0]) - 60) :])",
         "around = short(text[max(0, text.index(leaks[-1]) - 60) :])",
         "which of several leaks is shown makes no difference",
     ),
     *(
         Equivalent(
-            "agentgym/checks/gold.py",
+            "agentgym/check/gold.py",
             "around = short(text[max(0, text.index(leaks[0]) - 60) :])",
             f"around = short(text[max(0, text.index(leaks[0]) - {before}) :])",
             "how much is shown around a leak makes no difference",
@@ -264,18 +264,18 @@ EQUIVALENT = (
         "where there are no calls, the other bound is 0",
     ),
     Equivalent(
-        "envs/code/withheld.py",
+        "envs/code/canaries.py",
         "if len(node.body) > 1 and ast.get_docstring(node, clean=False) is not None:",
         "if len(node.body) > 1 and ast.get_docstring(node, clean=True) is not None:",
         "only whether there is one counts",
     ),
     Equivalent(
-        "agentgym/dialects/hermes.py",
+        "agentgym/core/dialects/hermes.py",
         "if closes < 0:",
         "if closes < 1:",
         "the tag that closes a call never stands at the very beginning",
     ),
-    Equivalent("agentgym/checks/subject.py", "break", "continue", "more is looked at than there is time for"),
+    Equivalent("agentgym/check/subject.py", "break", "continue", "more is looked at than there is time for"),
     Equivalent("envs/swe/stand_in.py", "MAX_NOTES = 1000", None, _FAR_NOTES),
     Equivalent(
         "envs/swe/values.py",
@@ -284,7 +284,7 @@ EQUIVALENT = (
         "each step is taken in both directions",
     ),
     Equivalent(
-        "agentgym/checks/gold.py",
+        "agentgym/check/gold.py",
         "number = int(digest[:12], 16) % 10**6 + 10**6",
         "number = int(digest[:12], 16) % 11**6 + 10**6",
         "any large number will do that turns up nowhere else",
@@ -296,25 +296,23 @@ EQUIVALENT = (
         "names are as wide and as unforeseeable",
     ),
     Equivalent("envs/swe/draws.py", "APART = 8", None, _TRIED),
-    Equivalent("agentgym/checks/splits.py", "_MORE, _MORE_SECONDS = 400, 0.25", None, _TRIED),
-    Equivalent(
-        "agentgym/summary/tables.py", "MAX_ERRORS = 5", None, "how many are printed; what is left out is counted"
-    ),
+    Equivalent("agentgym/check/splits.py", "_MORE, _MORE_SECONDS = 400, 0.25", None, _TRIED),
+    Equivalent("agentgym/eval/summary.py", "MAX_ERRORS = 5", None, "how many are printed; what is left out is counted"),
     Equivalent(
         "envs/swe/values.py",
         'places = len(repr(value).partition(".")[2]) if "e" not in repr(value) else 6',
         'places = len(repr(value).partition(".")[2]) if "e" not in repr(value) else 5',
         "such a number is changed by a whole one; how many of its digits are left makes no difference",
     ),
-    Equivalent("agentgym/checks/stumble.py", "PER_TASK = 16", None, _TRIED),
+    Equivalent("agentgym/check/honest.py", "PER_TASK = 16", None, _TRIED),
     Equivalent(
-        "agentgym/checks/pay.py",
+        "agentgym/check/pay.py",
         "return [name for name, paid in contest.pay(scheme).items() if paid > limit]",
         "return [name for name, paid in contest.pay(scheme).items() if paid >= limit]",
         "two payments are equal up to rounding or further apart; none are apart by just the allowance",
     ),
     Equivalent(
-        "agentgym/checks/work.py",
+        "agentgym/check/work.py",
         "if same and _may_hold_an_answer(env, solutions[0].actions[-1]):",
         "if same and _may_hold_an_answer(env, solutions[1].actions[-1]):",
         "where `same` holds, all of them end with the same action",

@@ -18,9 +18,9 @@ from typing import Any
 
 import agentgym
 from agentgym import Env
-from agentgym.interop.remote import RemoteEnv
-from agentgym.interop.remote.wire import encoded
-from agentgym.messages import Message, text_of
+from agentgym.core.messages import Message, text_of
+from agentgym.interop.served.remote_env import RemoteEnv
+from agentgym.interop.served.wire import encoded
 
 SEEDS = 120
 """Number of different episodes; they repeat, so that the expected output is computed before the load."""

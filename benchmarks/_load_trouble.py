@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from websockets.frames import Frame, Opcode
 
-from agentgym.interop.remote.wire import STREAM, encoded
+from agentgym.interop.served.wire import STREAM, encoded
 from benchmarks._load_players import Order
 
 MESSAGE_BYTES = 8 << 20

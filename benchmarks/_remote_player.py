@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 
-from agentgym.interop.remote import RemoteEnv
-from agentgym.messages import text_of
+from agentgym.core.messages import text_of
+from agentgym.interop.served.remote_env import RemoteEnv
 from benchmarks._halving import play
 
 

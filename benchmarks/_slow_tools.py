@@ -14,9 +14,9 @@ from itertools import count
 from typing import Any
 
 from agentgym import Env, GeneratedTasks, Reason, Task, ToolCall, tool
-from agentgym.dialects import Parsed
-from agentgym.messages import Message, tool_result, user
-from agentgym.toolset import Toolset
+from agentgym.core.dialects import Parsed
+from agentgym.core.messages import Message, tool_result, user
+from agentgym.core.toolset import Toolset
 
 EPISODES = 64
 SLOW_S, SLOW_SHARE, LATENCY_S = 2.0, 0.05, (0.02, 0.12)

@@ -104,8 +104,8 @@ def _rate(summary: dict[str, Any]) -> dict[str, Any]:
 
 def plot(target: Path, runs: dict[str, dict[str, Any]], folder: Path, title: str) -> None:
     """Draw the learning curves of `runs`, labelled by their keys."""
+    from agentgym.trainers.logbook.progress import draw_curve
     from agentgym.trainers.logbook.records import read_metrics
-    from agentgym.trainers.logbook.report import draw_curve
 
     metrics = {
         name: list(read_metrics(folder / f"{row['credit']}-{row['seed']}" / "metrics.jsonl"))
@@ -117,7 +117,7 @@ def plot(target: Path, runs: dict[str, dict[str, Any]], folder: Path, title: str
 
 
 def _as_rate(values: dict[str, Any]) -> Any:
-    from agentgym.statistics import Interval
-    from agentgym.summary import Rate
+    from agentgym.eval.statistics import Interval
+    from agentgym.eval.summary import Rate
 
     return Rate(values["success"], Interval(*values["interval"]), values["tasks"], values["attempts"])

@@ -18,11 +18,11 @@ from transformers.utils.chat_template_utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 from trl.chat_template_utils import get_training_chat_template
 
+from agentgym.core.messages import Message, assistant, calls_of, text_of
+from agentgym.core.registry import make
 from agentgym.envs.errand import HOUSES, NAMES
-from agentgym.interop.trl import environment_class, episode_of, rows, unless_failed
-from agentgym.messages import Message, assistant, calls_of, text_of
-from agentgym.registry import make
-from agentgym.statistics.intervals import wilson
+from agentgym.eval.statistics import wilson
+from agentgym.interop.trainers.trl import environment_class, episode_of, rows, unless_failed
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from tests.noisy import errand
 

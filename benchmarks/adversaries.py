@@ -20,14 +20,14 @@ from statistics import fmean
 from typing import Any
 
 from agentgym import make
-from agentgym.checks.contest import Contest, contest, is_solved
-from agentgym.checks.play import assistant_call, play, random_player
-from agentgym.engine.spaces import Action
-from agentgym.env import Env
-from agentgym.messages import ToolCall, text_of
-from agentgym.rewards import Scheme
-from agentgym.script import Move, ScriptedPlayer, solution_player
-from agentgym.task import Task
+from agentgym.check.honest import Contest, contest, is_solved
+from agentgym.check.play import assistant_call, play, random_player
+from agentgym.core.engine.spaces import Action
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.policy import Move, ScriptedPlayer, solution_player
+from agentgym.core.rewards import Scheme
+from agentgym.core.task import Task
 from benchmarks._report import Claim, argument_parser, write
 
 BEYOND = 1000.0

@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.registry import make
+from agentgym.core.registry import make
 from agentgym.rollout import Group, Limits, PlayedGroup, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from benchmarks._chaos import ChaosFactory, LaggingPolicy, Timed

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentgym import make
-from agentgym.policy import ScriptedPolicy
+from agentgym.core.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
 from agentgym.tools.browser.pool import close_pools
 from agentgym.tools.database.pool import default_pool as default_databases

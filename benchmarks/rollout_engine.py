@@ -25,16 +25,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.messages import Message, ToolCall, assistant
-from agentgym.policy import ScriptedPolicy
-from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import Message, ToolCall, assistant
+from agentgym.core.policy import ScriptedPolicy, Seat
+from agentgym.core.rewards import OUTCOME, Channel, Scheme
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from agentgym.seat import Seat
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
 from benchmarks._report import Claim, argument_parser, write
 
 MODES = ("inline", "threads", "processes")

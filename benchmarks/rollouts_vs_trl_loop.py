@@ -36,13 +36,13 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.vllm.engine import engine_settings, servable
 from agentgym.trainers.vllm.policy import VLLMPolicy
-from agentgym.trajectory import Trajectory
 from benchmarks._report import Claim, argument_parser, write
 from benchmarks._slow_tools import EPISODES, EveryTurnIsACall, Lookups, TrlLookups, latency_s, question, read_turn
 

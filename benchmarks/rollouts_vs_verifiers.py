@@ -18,7 +18,7 @@ import time
 from functools import partial
 
 from agentgym import Env, GeneratedTasks, Reason, Task, ToolError, tool
-from agentgym.evaluation import evaluate_async
+from agentgym.eval.evaluation import evaluate_async
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings, Price
 from benchmarks._fake_endpoint import serving

@@ -13,10 +13,10 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from agentgym.cards import CardSubject, subjects
-from agentgym.cards.playing import solved_episodes
+from agentgym.base.errors import MissingExtra
+from agentgym.check.cards import CardSubject, subjects
+from agentgym.check.cards.play import solved_episodes
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.errors import MissingExtra
 from benchmarks._report import argument_parser, write
 
 NOT_COUNTED = 2

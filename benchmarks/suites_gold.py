@@ -13,9 +13,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym.settings import split_pair
-from agentgym.suites import bundled_suites, load_suite
-from agentgym.suites.validation import ValidationReport, compare_tasks, entry_sets, play_gold
+from agentgym.base.settings import split_pair
+from agentgym.eval.suites import bundled_suites, load_suite
+from agentgym.eval.suites.validation import ValidationReport, compare_tasks, entry_sets, play_gold
 from benchmarks._report import Claim, argument_parser, earlier, write
 
 CONCURRENCY = 8

@@ -23,11 +23,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agentgym.interop.gateway import Gateway, GatewaySettings, serving
+from agentgym.core.task import iterate
+from agentgym.core.trajectory import Trajectory
+from agentgym.eval.statistics import wilson
+from agentgym.interop.served.gateway import Gateway, GatewaySettings, serving
 from agentgym.rollout import Group
-from agentgym.statistics.intervals import wilson
-from agentgym.task import iterate
-from agentgym.trajectory import Trajectory
 from benchmarks._peers import started, versions_in
 from benchmarks._report import Claim, argument_parser, write
 

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from agentgym import make
-from agentgym.env import Env
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import Script
+from agentgym.core.task import Task
 from agentgym.envs.web.miniwob.env import pages_folder
-from agentgym.messages import ToolCall
-from agentgym.script import Script
-from agentgym.task import Task
 from agentgym.tasks.web.sites import SiteServer
 from agentgym.tools.browser import find_executable
 from benchmarks._peers import peer, versions_in

@@ -20,7 +20,7 @@ ENVIRONMENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """The path of each class, and the arguments that the id implies."""
 
 ON_FILES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "agentgym/bfcl-v0": ("agentgym.interop.bfcl:BFCLEnv", {}),
+    "agentgym/bfcl-v0": ("agentgym.interop.envs.bfcl:BFCLEnv", {}),
     "agentgym/terminal-v0": ("agentgym.envs.terminal:TerminalEnv", {}),
     "agentgym/webarena-v0": ("agentgym.envs.webarena:WebArenaEnv", {}),
 }

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
 
-from agentgym.choices import one_of, some_of
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.errors import ToolError, UsageError
-from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.task import GeneratedTasks, Task, TaskSource, split_of
-from agentgym.toolset import tool
+from agentgym.base.choices import one_of, some_of
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.core.task import GeneratedTasks, Task, TaskSource, split_of
+from agentgym.core.toolset import tool
 
 PEOPLE = {1: 3, 2: 5, 3: 8}
 """Number of people in town, by difficulty."""

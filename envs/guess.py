@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall, text_of
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.task import GeneratedTasks, Task, split_of
-from agentgym.toolset import tool
+from agentgym.base.errors import ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.core.task import GeneratedTasks, Task, split_of
+from agentgym.core.toolset import tool
 
 HIGHEST = {1: 10, 2: 100, 3: 1000}
 """Largest number that may be hidden, by difficulty."""

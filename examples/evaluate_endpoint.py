@@ -11,9 +11,9 @@ import argparse
 from pathlib import Path
 
 from agentgym import make
-from agentgym.evaluation import evaluate, print_summary
+from agentgym.core.task import iterate
+from agentgym.eval.evaluation import evaluate, print_summary
 from agentgym.rollout import EnvFactory
-from agentgym.task import iterate
 from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings
 
 

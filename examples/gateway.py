@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from agentgym.interop.gateway import Gateway, GatewaySettings, SessionTask, serving
+from agentgym.interop.served.gateway import Gateway, GatewaySettings, SessionTask, serving
 from agentgym.rollout import Limits
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import load_model, make_policy

@@ -12,12 +12,12 @@ import argparse
 import torch
 
 from agentgym import make
+from agentgym.core.task import iterate
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from agentgym.task import iterate
 from agentgym.trainers.config import load_config
 from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trainers.policies import load_model, make_policy
-from agentgym.trajectory import Trajectory
 
 SMALL = {"warm_start_steps": 200, "warm_start_tasks": 500, "tiny_hidden": 64, "tiny_layers": 2, "tiny_vocabulary": 512}
 

@@ -12,7 +12,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from agentgym.interop.trl import environment_class, rows
+from agentgym.interop.trainers.trl import environment_class, rows
 
 
 def main(model: str, env: str, steps: int, size: int) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agentgym.records.fields import kind_of
-from agentgym.task_files.left_out import Unusable
+from agentgym.base.fields import kind_of
+from agentgym.core.task_files import Unusable
 
 MAX_BYTES = 1_000_000
 

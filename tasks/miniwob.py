@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentgym.choices import some_of
+from agentgym.base.choices import some_of
+from agentgym.core.task import GeneratedTasks, Task
 from agentgym.procedural import SEED_DIGITS
-from agentgym.task import GeneratedTasks, Task
 from agentgym.tasks.miniwob_pages import MINIWOB_PAGES
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from agentgym.task import Task
-from agentgym.task_files.left_out import Quarantine, Why
+from agentgym.core.task import Task
+from agentgym.core.task_files import Quarantine, Why
 from agentgym.tasks.splitting import SPLITS, named_split
 
 _ORDER = {split: number for number, split in enumerate(SPLITS)}

@@ -12,10 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import MissingExtra, UsageError
-from agentgym.records.fields import kind_of
-from agentgym.records.json_lines import json_lines
-from agentgym.task_files.left_out import Quarantine, Unusable
+from agentgym.base.errors import MissingExtra, UsageError
+from agentgym.base.fields import kind_of
+from agentgym.base.json_lines import json_lines
+from agentgym.core.task_files import Quarantine, Unusable
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
 """Suffixes of files that may hold entries."""

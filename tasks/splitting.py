@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentgym.choices import one_of
-from agentgym.errors import UsageError
-from agentgym.task import SHARES, TEST, TRAIN, VALIDATION, split_of
+from agentgym.base.choices import one_of
+from agentgym.base.errors import UsageError
+from agentgym.core.task import SHARES, TEST, TRAIN, VALIDATION, split_of
 
 SPLITS = (TRAIN, VALIDATION, TEST)
 _WORDS = {

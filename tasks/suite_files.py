@@ -1,4 +1,4 @@
-"""Where the bundled suites are: `NAME.yaml` with its pins in `NAME.pins.json`. They are data (`agentgym.suites`)."""
+"""Where the bundled suites are: `NAME.yaml` with its pins in `NAME.pins.json`. See `agentgym.eval.suites`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.browser import BrowserOptions, BrowserPool, BrowserSession, SessionOptions, find_executable
 
 PATIENCE_S = 30.0
@@ -31,7 +31,7 @@ def why_no_browser() -> str:
             return ""
     except UsageError as problem:
         return str(problem)
-    from agentgym.tools.browser.launching import playwright_has_browser
+    from agentgym.tools.browser.pool import playwright_has_browser
 
     return "" if playwright_has_browser() else "needs a Chromium (playwright install chromium)"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.errors import InfrastructureError, ToolError
-from agentgym.messages import ToolCall, assistant
-from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.base.errors import InfrastructureError, ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, assistant
+from agentgym.core.rewards import OUTCOME, Channel, Scheme
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
 from agentgym.rollout import Group
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
 
 
 def counter_task(split: str, index: int) -> Task:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from agentgym import Channel, Env, Task, TaskList, ToolCall, ToolError, tool
-from agentgym.endings import Reason
-from agentgym.messages import assistant
-from agentgym.policy import FunctionPolicy
+from agentgym.core.endings import Reason
+from agentgym.core.messages import assistant
+from agentgym.core.policy import FunctionPolicy
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Job, Limits
 from agentgym.rollout.streams import play_jobs
-from agentgym.trajectory import Trajectory
 
 TASKS = TaskList([Task(id=f"desk/train/{n}", split="train", prompt="Look.", data={"n": n}) for n in range(3)])
 LONG_S = 20.0

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
-from agentgym.interop.gateway import Gateway, GatewaySettings, serving
+from agentgym.core.trajectory import Tokens
+from agentgym.interop.served.gateway import Gateway, GatewaySettings, serving
 from agentgym.rollout.limits import Limits
-from agentgym.trajectory import Tokens
 
 Turns = list[tuple[list[int], list[int], list[float]]]
 """The history before each turn, its tokens and their log-probabilities."""

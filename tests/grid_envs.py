@@ -6,14 +6,14 @@ import random
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
+from agentgym.base.errors import ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
 
 SIZE = 5
 Way = Literal["up", "right", "down", "left"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.env import Env
-from agentgym.task import Task
+from agentgym.core.env import Env
+from agentgym.core.task import Task
 from agentgym.tasks.exporting.export import export_harbor
 from tests.task_folders import BASE
 

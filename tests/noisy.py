@@ -7,10 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from agentgym.engine.spaces import Action
-from agentgym.messages import Message, ToolCall, text_of
-from agentgym.policy import Past, Player
-from agentgym.seat import Seat
+from agentgym.core.engine.spaces import Action
+from agentgym.core.messages import Message, ToolCall, text_of
+from agentgym.core.policy import Past, Player, Seat
 
 NAMES = re.compile(r"In town: (.*?)\. Take the parcel of (\w+)")
 

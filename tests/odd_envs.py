@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentgym import Env, Reason, Task, TaskList, ToolCall, tool
-from agentgym.engine.steps import Solution
+from agentgym.core.engine.steps import Solution
 
 ODD = "tests.odd_envs:OddEnv"
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.endings import Reason
-from agentgym.errors import ToolError
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
+from agentgym.base.errors import ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
 from tests.orders import SIZES, OrdersEnv, TalkingOrdersEnv, orders_task
 
 

@@ -6,14 +6,14 @@ import copy
 import random
 import time
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
+from agentgym.base.errors import ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME, Channel, Scheme
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
 
 _STREETS = ("Hill Street", "Mill Lane", "Lake Road", "Park Row", "Rose Alley")
 _ITEMS = ("lamp", "kettle", "globe", "clock", "basket", "mirror")

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution, StepResult
-from agentgym.env import Env
-from agentgym.messages import Message, ToolCall, text_of
-from agentgym.script import Script, steps
-from agentgym.task import Task
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution, StepResult
+from agentgym.core.env import Env
+from agentgym.core.messages import Message, ToolCall, text_of
+from agentgym.core.policy import Script, steps
+from agentgym.core.task import Task
 
 Moves = Generator[ToolCall, list[Message], None]
 Play = Callable[[Env], Solution]

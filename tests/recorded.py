@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentgym.endings import Reason
-from agentgym.trajectory import Trajectory, Turn
+from agentgym.core.endings import Reason
+from agentgym.core.trajectory import Trajectory, Turn
 
 
 def trajectory(number: int, **changes: object) -> Trajectory:

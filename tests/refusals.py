@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 
 
 def refusal(call: Callable[..., Any], *arguments: Any, raises: type[Exception] = UsageError, **named: Any) -> str:

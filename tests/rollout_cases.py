@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentgym.env import Env
+from agentgym.core.env import Env
+from agentgym.core.messages import Message, text_of
+from agentgym.core.policy import Generation, ScriptedPolicy
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.guess import GuessEnv
-from agentgym.messages import Message, text_of
-from agentgym.policy import Generation, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
 from agentgym.rollout.streams import play_jobs
-from agentgym.trajectory import Trajectory
 
 END = 0
 """Ends a message in the tokens of `Letters`."""

@@ -17,9 +17,9 @@ import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from agentgym import Env, InfrastructureError, Reason, Task, TaskList, ToolCall, ToolError, tool
-from agentgym.engine.steps import Solution
-from agentgym.interop.remote import RemoteEnv
-from agentgym.interop.remote.wire import PROTOCOL, STREAM, decoded, encoded
+from agentgym.core.engine.steps import Solution
+from agentgym.interop.served.remote_env import RemoteEnv
+from agentgym.interop.served.wire import PROTOCOL, STREAM, decoded, encoded
 from agentgym.tools.env_server.app import limits_of, make_app
 from agentgym.tools.env_server.offer import EnvOffer, EnvServing
 from agentgym.tools.env_server.sessions import EnvSessions
@@ -272,7 +272,7 @@ def post(server: Served, path: str, **content: Any) -> httpx.Response:
 
 @contextmanager
 def served_process(
-    *envs: str, options: Sequence[str] = (), program: str = "from agentgym.cli import main; main()"
+    *envs: str, options: Sequence[str] = (), program: str = "from agentgym.cli.app import main; main()"
 ) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`agentgym serve env` in a process of its own, and its address."""
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from agentgym.toolset import tool
+from agentgym.core.toolset import tool
 from tests.counter_env import Counter
 from tests.waiting import eventually
 
@@ -99,7 +99,8 @@ def command(
     temporary.mkdir()
     # The test runner may ignore SIGINT, which child processes inherit.
     program = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from agentgym.cli import main; main()"
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from agentgym.cli.app import main; main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program, *words],

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agentgym import yaml12
-from agentgym.env import Env
-from agentgym.suites import Suite, load_suite
-from agentgym.suites.pinning import pin_tasks
-from agentgym.task import Task, TaskList
-from agentgym.task_files.declaring import TaskFiles
+from agentgym.base import yaml as yaml12
+from agentgym.core.env import Env
+from agentgym.core.task import Task, TaskList
+from agentgym.core.task_files import TaskFiles
+from agentgym.eval.suites import Suite, load_suite
+from agentgym.eval.suites.pinning import pin_tasks
 from tests.counter_env import Counter
 
 COUNTER = "tests.counter_env:Counter"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
-from agentgym.envs.swe.building.build import archive_of
+from agentgym.envs.swe.building.report import archive_of
 from agentgym.envs.swe.repository import Repository
 from agentgym.tasks.swe.instance import Instance, write_instances
 from agentgym.tools.patches import diff_trees

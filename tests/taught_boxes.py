@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.suites.pinning import pin_tasks
+from agentgym.eval.suites.pinning import pin_tasks
 from tests.suite_cases import write
 
 BOXES = "boxes_env:BoxesEnv"

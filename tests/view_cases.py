@@ -9,11 +9,11 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from agentgym.endings import Reason
-from agentgym.messages import Message, ToolCall, assistant, system, tool_result, user, with_pictures
-from agentgym.results.annotations import Annotation, Annotations
-from agentgym.timing import Span, TurnTimes
-from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from agentgym.core.endings import Reason
+from agentgym.core.messages import Message, ToolCall, assistant, system, tool_result, user, with_pictures
+from agentgym.core.timing import Span, TurnTimes
+from agentgym.core.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from agentgym.eval.results.annotations import Annotation, Annotations
 
 SQL_RESULT = "name VARCHAR|total BIGINT\nAda\\|Ben|12\nNULL|7\n2 rows, <1 s"
 HITS = "[1] Port Veld: a town by the sea\n[2] Veld: a river"

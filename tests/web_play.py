@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentgym.messages import text_of
+from agentgym.core.messages import text_of
 from tests.played import call, said
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from agentgym.errors import ToolError
+from agentgym.base.errors import ToolError
 
 MAX_LINE_CHARS = 300
 VIEWED_LINES = 200

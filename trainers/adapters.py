@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from agentgym.errors import UsageError, require
+from agentgym.base.errors import UsageError, require
 
 _CONFIGURATION = "adapter_config.json"
 

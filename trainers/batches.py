@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from datasets import Dataset
 
-from agentgym.errors import InfrastructureError
-from agentgym.policy import TokenPolicy
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.policy import TokenPolicy
+from agentgym.core.task import Task, TaskSource
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Failures, Group, Limits, PlayedGroup, RolloutEngine
-from agentgym.task import Task, TaskSource
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.trl_seam import dataset_of
-from agentgym.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

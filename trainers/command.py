@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.errors import UsageError, require
-from agentgym.settings import name_of, parse_settings, read_value
+from agentgym.base.errors import UsageError, require
+from agentgym.base.settings import name_of, parse_settings, read_value
 from agentgym.trainers.config import FIELDS, bundled_recipes, describe, load_config
 
 USAGE = """\

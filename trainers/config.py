@@ -16,12 +16,12 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
-from agentgym import yaml12
-from agentgym.choices import nearest
-from agentgym.errors import UsageError
-from agentgym.registry import class_of
+from agentgym.base import yaml as yaml12
+from agentgym.base.choices import nearest
+from agentgym.base.errors import UsageError
+from agentgym.core.registry import class_of
+from agentgym.core.task_files import with_defaults
 from agentgym.rollout.workers.choice import with_address
-from agentgym.task_files.declaring import with_defaults
 from agentgym.trainers.credit import CreditMode
 
 RECIPES = Path(__file__).parent / "recipes"

@@ -18,10 +18,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from agentgym.endings import Ending
-from agentgym.rewards import OUTCOME, Scheme
+from agentgym.core.endings import Ending
+from agentgym.core.rewards import OUTCOME, Scheme
+from agentgym.core.trajectory import Trajectory
 from agentgym.trainers.episode_numbers import EpisodeNumbers
-from agentgym.trajectory import Trajectory
 
 RewardedEpisode = Trajectory | EpisodeNumbers
 """An episode that credit can be assigned to."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentgym.endings import Ending
-from agentgym.rewards import OUTCOME, SOLVED_AT
-from agentgym.trajectory import Trajectory
+from agentgym.core.endings import Ending
+from agentgym.core.rewards import OUTCOME, SOLVED_AT
+from agentgym.core.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

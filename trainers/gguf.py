@@ -16,9 +16,9 @@ from typing import Any
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agentgym.caches import cache_folder, into_cache
-from agentgym.errors import MissingExtra, UsageError
-from agentgym.foreign.errors import describe
+from agentgym.base.cache import cache_folder, into_cache
+from agentgym.base.errors import MissingExtra, UsageError
+from agentgym.core.foreign import describe
 from agentgym.trainers import ranks
 
 SMOLLM2 = "smollm2"

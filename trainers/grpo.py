@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import torch
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
+from agentgym.core.trajectory import Trajectory
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import Batch, TaskRow
 from agentgym.trainers.credit import Credit, group_numbers
@@ -17,7 +18,6 @@ from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs, TrainerScores
 from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trainers.trl_seam import GRPOConfig, TokenGRPOTrainer, loss_mask
-from agentgym.trajectory import Trajectory
 
 
 class Rollouts(Protocol):

@@ -19,7 +19,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 
 _PROBED = "config.json"
 """The first file that transformers loads."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from agentgym.core.trajectory import Tokens
 from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.sampled_batch import SampledBatch
-from agentgym.trajectory import Tokens
 
 _SAMPLE = 16
 """Number of trajectories to measure the divergence on."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from agentgym.interop.gateway import Gateway, GatewaySession, SessionTask
+from agentgym.core.task import Task, TaskSource
+from agentgym.core.trajectory import Trajectory
+from agentgym.interop.served.gateway import Gateway, GatewaySession, SessionTask
 from agentgym.rollout import Group, PlayedGroup
-from agentgym.task import Task, TaskSource
 from agentgym.trainers.batches import Batch, TaskRow, check_some_real
-from agentgym.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

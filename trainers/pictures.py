@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from agentgym.errors import UsageError, require
+from agentgym.base.errors import UsageError, require
 
 
 def opened(png: bytes) -> Any:

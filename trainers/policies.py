@@ -14,11 +14,11 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from agentgym.dialects import TEMPLATE, dialect_names, is_template
-from agentgym.engine.sharing import state_of
-from agentgym.errors import UsageError
-from agentgym.foreign.errors import describe
-from agentgym.registry import class_of
+from agentgym.base.errors import UsageError
+from agentgym.core.dialects import TEMPLATE, dialect_names, is_template
+from agentgym.core.foreign import describe
+from agentgym.core.registry import class_of
+from agentgym.core.task_files import state_of
 from agentgym.rollout import EnvFactory
 from agentgym.trainers.adapters import base_of, merged
 from agentgym.trainers.chat import ChatCodec
@@ -58,7 +58,7 @@ def training_arguments(model: str, env_id: str) -> dict[str, Any]:
     """Return the environment arguments that a model was trained with here, including its dialect.
 
     For `tiny` they come from the environment's recipe; for a model trained elsewhere or in another environment, only
-    the dialect applies. The file in a model's folder is untrusted (`agentgym.task_files.arguments`).
+    the dialect applies. The file in a model's folder is untrusted (`agentgym.core.making`).
     """
     if (trained := _training_of(model)) is not None:
         same = short_name(trained["env"]) == short_name(env_id)

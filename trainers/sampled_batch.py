@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentgym.core.trajectory import Tokens, Trajectory
 from agentgym.trainers import ranks
 from agentgym.trainers.episode_numbers import EpisodeNumbers
-from agentgym.trajectory import Tokens, Trajectory
 
 
 @dataclass(frozen=True)

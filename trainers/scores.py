@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from agentgym.trajectory import Trajectory
+from agentgym.core.trajectory import Trajectory
 
 _DIGITS = 3
 """Digits after the point: smaller differences are arithmetic noise."""

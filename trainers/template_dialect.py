@@ -13,10 +13,10 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
-from agentgym.dialects import TEMPLATE
-from agentgym.dialects.template import TemplateDialect
-from agentgym.errors import UsageError
-from agentgym.policy_loader import TINY
+from agentgym.base.errors import UsageError
+from agentgym.core.dialects import TEMPLATE
+from agentgym.core.dialects.template import TemplateDialect
+from agentgym.eval.policy_loader import TINY
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
 

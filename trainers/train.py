@@ -9,13 +9,13 @@ from accelerate import PartialState
 from rich.console import Console
 from rich.markup import escape
 
-from agentgym import yaml12
-from agentgym.errors import UsageError, require
-from agentgym.fitness import why_barren
-from agentgym.outputs import check_folder, held
-from agentgym.rewards import Scheme
+from agentgym.base import yaml as yaml12
+from agentgym.base.errors import UsageError, require
+from agentgym.base.output_files import check_folder, held
+from agentgym.core.rewards import Scheme
+from agentgym.core.task import TaskSource
 from agentgym.rollout import EnvFactory
-from agentgym.task import TaskSource
+from agentgym.rollout.fitness import why_barren
 from agentgym.trainers import ranks
 from agentgym.trainers.config import TINY, TrainConfig, to_dict
 from agentgym.trainers.logbook.progress import RunProgress, Stopwatch

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agentgym.evaluation import Summary
-from agentgym.fitness import why_barren
-from agentgym.foreign.errors import describe
-from agentgym.summary import print_errors
-from agentgym.terminal.printing import print_trajectory
+from agentgym.core.display import print_trajectory
+from agentgym.core.foreign import describe
+from agentgym.core.trajectory import read_jsonl, write_jsonl
+from agentgym.eval.evaluation import Summary
+from agentgym.eval.summary import print_errors
+from agentgym.rollout.fitness import why_barren
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.logbook.progress import draw_curve
 from agentgym.trainers.logbook.records import read_metrics
-from agentgym.trainers.logbook.report import draw_curve
-from agentgym.trajectory import read_jsonl, write_jsonl
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import torch
 from accelerate import PartialState
 from transformers import PrinterCallback
 
-from agentgym.errors import UsageError
-from agentgym.evaluation import Summary, evaluate
-from agentgym.fitness import why_barren
-from agentgym.policy import Policy
+from agentgym.base.errors import UsageError
+from agentgym.core.policy import Policy
+from agentgym.core.task import TaskSource, iterate
+from agentgym.eval.evaluation import Summary, evaluate
 from agentgym.rollout import EnvFactory
-from agentgym.task import TaskSource, iterate
+from agentgym.rollout.fitness import why_barren
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
 from agentgym.trainers.config import TrainConfig
@@ -23,11 +23,9 @@ from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
-from agentgym.trainers.logbook.metrics import batch_metrics
-from agentgym.trainers.logbook.progress import RunProgress
-from agentgym.trainers.logbook.records import MarkComplete
+from agentgym.trainers.logbook.progress import RunProgress, batch_metrics
+from agentgym.trainers.logbook.records import MarkComplete, TrajectoryLog, recorded_positions
 from agentgym.trainers.logbook.run_log import RunLog
-from agentgym.trainers.logbook.trajectory_log import TrajectoryLog, recorded_positions
 from agentgym.trainers.policies import describe_training, policy_of
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs

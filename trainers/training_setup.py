@@ -14,10 +14,10 @@ from typing import Any
 from datasets.utils import logging as datasets_logging
 from transformers.utils import logging as transformers_logging
 
-from agentgym.errors import AgentGymError, UsageError
-from agentgym.fitness import check_prompt_fits
+from agentgym.base.errors import AgentGymError, UsageError
+from agentgym.core.task import TaskSource
 from agentgym.rollout import EnvFactory
-from agentgym.task import TaskSource
+from agentgym.rollout.fitness import check_prompt_fits
 from agentgym.trainers.config import TrainConfig, load_config, to_dict
 from agentgym.trainers.logbook.records import last_checkpoint
 from agentgym.trainers.policies import codec_of, positions_of

@@ -21,9 +21,9 @@ from typing import Any
 
 import torch
 
-from agentgym.errors import UsageError
-from agentgym.foreign.errors import describe, for_future
-from agentgym.policy import Codec, Finish, Generation
+from agentgym.base.errors import UsageError
+from agentgym.core.foreign import describe, for_future
+from agentgym.core.policy import Codec, Finish, Generation
 from agentgym.trainers.adapters import MergedWeights
 from agentgym.trainers.cache import GrowingCache, SlotCache, give_back
 from agentgym.trainers.packing import CannotPack, PackedPlan, PackedRow

@@ -7,12 +7,12 @@ from typing import Any
 from accelerate import DistributedType
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 
-from agentgym.errors import UsageError
-from agentgym.foreign.closing import closed_after
-from agentgym.making import make_env, with_strict
-from agentgym.rewards import Scheme
+from agentgym.base.errors import UsageError
+from agentgym.core.closing import closed_after
+from agentgym.core.making import make_env, with_strict
+from agentgym.core.rewards import Scheme
+from agentgym.core.task import TEST, TRAIN, TaskSource, check_split, default_split
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
-from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
 from agentgym.trainers.adapters import lora
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agentgym.messages import Message, shown_pictures, text_of
+from agentgym.core.messages import Message, shown_pictures, text_of
 
 Wire = dict[str, Any]
 """A message in the format of chat endpoints."""

@@ -7,10 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.errors import UsageError
-from agentgym.messages import Message, text_of
-from agentgym.registry import make
-from agentgym.task import Task, check_split
+from agentgym.base.errors import UsageError
+from agentgym.core.messages import Message, text_of
+from agentgym.core.registry import make
+from agentgym.core.task import Task, check_split
 
 
 @dataclass(frozen=True)

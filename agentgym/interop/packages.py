@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from agentgym.errors import MissingExtra
+from agentgym.base.errors import MissingExtra
 
 REQUIREMENTS = {
     "browsergym": "'browsergym-core>=0.14.3' 'browsergym-miniwob>=0.14.3' 'miniwob>=1.1'",

@@ -15,12 +15,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, suppress
 from typing import Any, Generic, Self, TypeVar
 
-from agentgym.engine.drive import close_unbegun
-from agentgym.engine.threads import blocking
-from agentgym.errors import UsageError
-from agentgym.foreign.errors import ends_work, running_task
-from agentgym.foreign.loops import end_others, keep_running, run_to_end
-from agentgym.policy import Policy
+from agentgym.base.errors import UsageError
+from agentgym.core.engine.drive import close_unbegun
+from agentgym.core.engine.threads import blocking
+from agentgym.core.foreign import end_others, ends_work, keep_running, run_to_end, running_task
+from agentgym.core.policy import Policy
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout.failures import Failures, Tally
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
 from agentgym.rollout.limits import Limits
@@ -29,7 +29,6 @@ from agentgym.rollout.streams import Rollout, Room, check_distinct
 from agentgym.rollout.waits import Waits, report_on_signal
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.choice import make_workers
-from agentgym.trajectory import Trajectory
 
 _T = TypeVar("_T")
 
@@ -60,7 +59,7 @@ class RolloutEngine:
         workers: Where environments run: `inline` (on the event loop), `threads`, `processes`, `ray`, or an object.
             Episodes of the same seeds are the same everywhere.
         failures: What to do about episodes that fail.
-        method: How a trajectory is made; by default by one episode (see `agentgym.lookahead`).
+        method: How a trajectory is made; by default by one episode (see `agentgym.rollout.lookahead`).
     """
 
     def __init__(

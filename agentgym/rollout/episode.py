@@ -4,30 +4,45 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from math import inf
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from agentgym.endings import Reason
-from agentgym.engine.spaces import Action
-from agentgym.engine.steps import details_in
-from agentgym.errors import BrokenTask, InfrastructureError, ToolError
-from agentgym.foreign.errors import describe, ends_work, running_task
-from agentgym.messages import Message
-from agentgym.policy import ChatPolicy, EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
-from agentgym.rollout.asking import acted, asked, turn_limit, usage_of
-from agentgym.rollout.conversation import Conversation
-from agentgym.rollout.deadlines import OutOfTime, within
+from agentgym.base.errors import BrokenTask, InfrastructureError, ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import Action
+from agentgym.core.engine.steps import details_in
+from agentgym.core.foreign import describe, ends_work, running_task
+from agentgym.core.messages import Message
+from agentgym.core.policy import ChatPolicy, EndEpisode, Player, Policy, ScriptedPolicy, Seat, TokenPolicy
+from agentgym.core.timing import TurnClock
+from agentgym.core.trajectory import Trajectory, Turn
+from agentgym.rollout.conversation import Conversation, acted, asked, turn_limit, usage_of
 from agentgym.rollout.failures import Component, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
-from agentgym.rollout.limits import Limits
-from agentgym.rollout.listening import Listener
+from agentgym.rollout.limits import Limits, OutOfTime, within
 from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import EnvPlace, EpisodeOpening, PlayedTurn, Workers
-from agentgym.seat import Seat
-from agentgym.timing import TurnClock
-from agentgym.trajectory import Trajectory, Turn
+
+
+class Listener(Protocol):
+    """Listens to one episode."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Counts to add to `Trajectory.counts`."""
+        ...
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """Usage to add to `Trajectory.usage`."""
+        ...
+
+    async def after(self, opening: EpisodeOpening, action: Action, observation: list[Message]) -> list[Message]:
+        """Return the messages that follow the observation of a turn that did not end the episode."""
+        ...
+
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)

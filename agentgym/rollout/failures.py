@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.retrying import doubled_s
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.base.retries import doubled_s
 from agentgym.rollout.jobs import PlayedGroup
 from agentgym.rollout.limits import check_whole
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.env import Env
-from agentgym.errors import UsageError
-from agentgym.foreign.closing import closed_after
-from agentgym.task import Task
-from agentgym.trajectory import Trajectory
+from agentgym.base.errors import UsageError
+from agentgym.core.closing import closed_after
+from agentgym.core.env import Env
+from agentgym.core.task import Task
+from agentgym.core.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class EnvFactory:
 
     def __call__(self) -> Env:
         """Make a fresh environment."""
-        from agentgym.registry import make
+        from agentgym.core.registry import make
 
         return make(self.env_id, **self.kwargs)
 

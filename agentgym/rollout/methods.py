@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agentgym.policy import Policy
+from agentgym.core.policy import Policy
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout.episode import Episode
 from agentgym.rollout.failures import Component
 from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import Workers
-from agentgym.trajectory import Trajectory
 
 
 class JobAttempt(Protocol):

@@ -14,10 +14,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from agentgym.errors import BrokenTask, InfrastructureError, UsageError
-from agentgym.foreign.errors import caught, describe, ends_work
-from agentgym.foreign.tasks import contained_tasks
-from agentgym.policy import Policy
+from agentgym.base.errors import BrokenTask, InfrastructureError, UsageError
+from agentgym.core.foreign import caught, contained_tasks, describe, ends_work
+from agentgym.core.policy import Policy
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout.failures import Component, Failures, Outage, Tally, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.rollout.limits import Limits
@@ -26,7 +26,6 @@ from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool, is_callers_mistake
-from agentgym.trajectory import Trajectory
 
 _log = logging.getLogger(__name__)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
@@ -13,13 +15,116 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import UsageError
-from agentgym.records.json_lines import MAX_LINE, parse_line
-from agentgym.results.annotations import Annotations
-from agentgym.results.entry import Entry
-from agentgym.results.index import TrajectoryIndex
-from agentgym.trajectory import Trajectory
-from agentgym.view.rows import Row, row_of
+from agentgym.base.errors import UsageError
+from agentgym.base.json_lines import MAX_LINE, parse_line
+from agentgym.core.messages import text_of
+from agentgym.core.trajectory import Trajectory
+from agentgym.eval.results.annotations import Annotations
+from agentgym.eval.results.entry import Entry
+from agentgym.eval.results.index import TrajectoryIndex
+
+Row = dict[str, Any]
+"""A row as JSON data. Its `key` identifies the trajectory in URLs; attempts at one task share the number `group`."""
+
+_FILTERS: dict[str, Callable[[Row], Iterable[Any]]] = {
+    "env": lambda row: [row["env"]],
+    "policy": lambda row: [row["policy"]],
+    "split": lambda row: [row["split"]],
+    "difficulty": lambda row: [row["difficulty"]],
+    "tag": lambda row: row["tags"],
+    "ending": lambda row: [row["reason"]],
+    "solved": lambda row: ["yes" if row["success"] else "failed" if row["failed"] else "no"],
+    "step": lambda row: [] if row["step"] is None else [row["step"]],
+    "file": lambda row: [row["file"]],
+}
+FILTERS = tuple(_FILTERS)
+"""Filters of `matching`."""
+_SORTABLE = (
+    *("id", "env", "policy", "step", "difficulty", "success", "reason", "reward"),
+    *("turns", "calls", "tool_errors", "sampled", "seconds", "generation", "environment"),
+)
+"""Columns that `ordered` can sort by."""
+
+
+def row_of(entry: Entry, key: str, file: str, group: int) -> Row:
+    """Return the row of an entry.
+
+    Args:
+        entry: The entry.
+        key: Identifies the trajectory in URLs.
+        file: Displayed name of the file.
+        group: Number of the group of attempts at its task.
+    """
+    return {
+        "key": key,
+        "file": file,
+        "id": entry.id,
+        "env": entry.env_id,
+        "policy": entry.policy,
+        "task": entry.task_id,
+        "attempt": entry.attempt,
+        "group": group,
+        "step": entry.step,
+        "split": entry.split,
+        "difficulty": entry.difficulty,
+        "tags": list(entry.tags),
+        "reason": entry.reason,
+        "ending": entry.ending,
+        "success": entry.success,
+        "failed": entry.failed,
+        "reward": entry.reward,
+        "turns": entry.turns,
+        "sampled": entry.sampled_tokens,
+        "calls": entry.counts.get("calls", 0),
+        "tool_errors": entry.counts.get("tool_errors", 0),
+        "format_errors": entry.counts.get("format_errors", 0),
+        "seconds": entry.seconds,
+        "generation": entry.generation_s,
+        "environment": entry.environment_s,
+        "channels": entry.channels,
+    }
+
+
+def columns_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Return rows by column, so that the names do not repeat in every row."""
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+
+
+def matching(rows: Iterable[Row], filters: Mapping[str, str], keys: frozenset[str] | None = None) -> list[Row]:
+    """Return the rows that match all filters.
+
+    Args:
+        rows: The rows.
+        filters: Values by name (`FILTERS`), as text; empty and unknown ones are ignored.
+        keys: Keys that match a full-text search, if any.
+    """
+    tests = [(_FILTERS[name], value) for name, value in filters.items() if value and name in FILTERS]
+    return [
+        row
+        for row in rows
+        if all(value in map(_text, values(row)) for values, value in tests) and (keys is None or row["key"] in keys)
+    ]
+
+
+def _text(value: Any) -> str:
+    return "null" if value is None else str(value)
+
+
+def ordered(rows: Sequence[Row], sort: str) -> Sequence[Row]:
+    """Return rows sorted by a column, or descending by `-column`; rows without a value come last.
+
+    Raises:
+        UsageError: The column is unknown.
+    """
+    name = sort.removeprefix("-")
+    if not name:
+        return rows
+    if name not in _SORTABLE:
+        raise UsageError(f"rows cannot be sorted by {name!r}; choose from: {', '.join(_SORTABLE)}")
+    valued = [row for row in rows if row[name] is not None]
+    valued.sort(key=lambda row: row[name], reverse=sort.startswith("-"))
+    return [*valued, *(row for row in rows if row[name] is None)]
+
 
 METRICS = "metrics.jsonl"
 """Name of the file with the metrics of a training run."""
@@ -242,3 +347,68 @@ def _holds_trajectories(path: Path) -> bool:
         line = file.readline(MAX_LINE)
         return line.endswith(b"\n") and {"schema", "opening", "turns"} <= parse_line(line).keys()
     return False
+
+
+_REMEMBERED = 8
+_WORD = re.compile(rb"[a-z0-9]+")
+
+
+class TextSearch:
+    """Finds trajectories by text, ignoring case. Repeated searches for a text read only new trajectories."""
+
+    def __init__(self, collection: Collection):
+        self._collection = collection
+        self._known: OrderedDict[str, tuple[set[str], set[str]]] = OrderedDict()  # read and matching keys by text
+        self._lock = threading.Lock()
+
+    def find(self, text: str) -> frozenset[str]:
+        """Return the keys of the trajectories that contain a text."""
+        needle = text.lower()
+        with self._lock:
+            read, hits = self._known.setdefault(needle, (set(), set()))
+            self._known.move_to_end(needle)
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+            unread = [row["key"] for row in self._collection.rows if row["key"] not in read]
+            for key, line in self._collection.raw_all(unread):
+                read.add(key)
+                if _contains(line, needle):
+                    hits.add(key)
+            return frozenset(hits)
+
+
+def _contains(line: bytes, needle: str) -> bool:
+    lowered = line.lower()
+    # JSON does not escape ASCII letters and digits, so most lines need not be parsed.
+    if not all(word in lowered for word in _WORD.findall(needle.encode("ascii", "replace"))):
+        return False
+    return any(needle in text.lower() for text in texts_of(parse_line(line)))
+
+
+def texts_of(trajectory: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the searchable texts in the JSON data of a trajectory."""
+    yield trajectory["id"]
+    yield trajectory.get("error") or ""
+    yield from _leaves(trajectory.get("details"))
+    yield from (text for message in trajectory["opening"] for text in _in_message(message))
+    for turn in trajectory.get("turns", ()):
+        action = turn["action"]
+        if action is not None:
+            yield from [action] if isinstance(action, str) else _in_message(action)
+        yield from (text for message in turn["observation"] for text in _in_message(message))
+
+
+def _in_message(message: Mapping[str, Any]) -> Iterator[str]:
+    yield text_of(message)
+    yield from _leaves(message.get("tool_calls"))
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _leaves(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import typer
 
-from agentgym.counts import count_of
-from agentgym.errors import UsageError, require
-from agentgym.loading import load_named
-from agentgym.rooms import SERVE_LOCALLY
+from agentgym.base.choices import count_of
+from agentgym.base.components import SERVE_LOCALLY
+from agentgym.base.errors import UsageError, require
+from agentgym.base.loading import load_named
 from agentgym.view.collection import Collection
 
 
@@ -56,7 +56,7 @@ def _report(request: ViewRequest, out: Path) -> None:
 def _serve(request: ViewRequest) -> None:
     require("starlette", "serve")
     require("uvicorn", "serve")
-    from agentgym.view.app import make_app
+    from agentgym.view.server import make_app
 
     collection = Collection(request.places)
     app = make_app(collection, trust=request.trust)

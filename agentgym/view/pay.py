@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
 
-from agentgym.errors import AgentGymError
-from agentgym.loading import load_named
-from agentgym.registry import class_of, make
-from agentgym.rewards import GateState, Scheme
-from agentgym.rooms import ADVANTAGES
-from agentgym.task_files.arguments import recorded_arguments, refuse_class
-from agentgym.trajectory import Trajectory
+from agentgym.base.components import ADVANTAGES
+from agentgym.base.errors import AgentGymError
+from agentgym.base.loading import load_named
+from agentgym.core.making import recorded_arguments, refuse_class
+from agentgym.core.registry import class_of, make
+from agentgym.core.rewards import GateState, Scheme
+from agentgym.core.trajectory import Trajectory
 
 _SAME = 1e-6
 """Largest relative difference of rewards that count as equal."""

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.view.collection import Collection
-from agentgym.view.contents import Contents
-from agentgym.view.head import head_of
-from agentgym.view.page import whole_page
+from agentgym.view.facts import Contents, all_versus, head_of
 from agentgym.view.pay import Schemes
-from agentgym.view.versus import all_versus
+from agentgym.view.server import whole_page
 
 MAX_MB = 50
 """Default limit of the compressed contents in a report, in megabytes."""

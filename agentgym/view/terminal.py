@@ -13,15 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.counts import count_of
-from agentgym.errors import AgentGymError, UsageError
-from agentgym.terminal.console import console as terminal
-from agentgym.terminal.printing import calls_text, duration, ending_line, plain, print_trajectory
-from agentgym.trajectory import Trajectory
-from agentgym.view.collection import Collection
+from agentgym.base.choices import count_of
+from agentgym.base.console import console as terminal
+from agentgym.base.errors import AgentGymError, UsageError
+from agentgym.core.display import calls_text, duration, ending_line, plain, print_trajectory
+from agentgym.core.trajectory import Trajectory
+from agentgym.view.collection import FILTERS, Collection, Row, TextSearch, matching, ordered
 from agentgym.view.pay import Schemes, UnknownScheme
-from agentgym.view.rows import FILTERS, Row, matching, ordered
-from agentgym.view.search import TextSearch
 
 PAGE = 20
 _BAR = 40

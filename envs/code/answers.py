@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from agentgym.errors import ToolError
+from agentgym.base.errors import ToolError
 
 MAX_SOURCE_CHARS = 100_000
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentgym.base.errors import BrokenTask
 from agentgym.envs.code.asking import Ask, GraderReply
 from agentgym.envs.code.inside import exception_named
 from agentgym.envs.code.plain import NotPlain, decode, encode
-from agentgym.errors import BrokenTask
 from agentgym.tools.sandbox import Ended
 
 MAX_SHOWN = 200

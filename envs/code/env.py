@@ -9,32 +9,109 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Unpack, get_args
 
-from agentgym.choices import one_of
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.choices import one_of
+from agentgym.base.errors import ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import Task, TaskSource
+from agentgym.core.toolset import Toolset, tool
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
-from agentgym.envs.code.calls import Submission
-from agentgym.envs.code.exporting import code_folder
+from agentgym.envs.code.calls import Submission, call_source
 from agentgym.envs.code.grading import CodeGrader
-from agentgym.envs.code.needing import use_of_code
-from agentgym.envs.code.options import FILES, CodeArguments, run_limits, task_source, tool_names, with_cost
-from agentgym.envs.code.schemes import CHANNELS, GATED, MAX_REFUSED
+from agentgym.envs.code.options import (
+    CHANNELS,
+    FILES,
+    GATED,
+    MAX_REFUSED,
+    CodeArguments,
+    run_limits,
+    task_source,
+    tool_names,
+    with_cost,
+)
 from agentgym.envs.code.show import show_run
-from agentgym.envs.code.solving import SOLUTION_FILE, solve
 from agentgym.envs.code.verdict import CodeVerdict
 from agentgym.envs.code.workspace import CodeWorkspace
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall
+from agentgym.eval.statistics import Decisions
 from agentgym.procedural import Wording
-from agentgym.rewards import OUTCOME
-from agentgym.task import Task, TaskSource
 from agentgym.tasks.code import CodeTasks
-from agentgym.tasks.exporting import HarborFolder
+from agentgym.tasks.exporting import ANSWERS, HarborFolder, here_document
 from agentgym.tools.sandbox import Result, Sandbox, SandboxLimits, SandboxSpec, open_sandbox
 from agentgym.tools.sandbox.registry import choose, probe
-from agentgym.toolset import tool
-from agentgym.trajectory import Trajectory
+
+
+def code_folder(task: Task) -> HarborFolder:
+    """Return a task of the code environment as a Harbor task folder."""
+    wants_function = task.data["kind"] in ("function", "fix")
+    place = f"{ANSWERS}/{'solution.py' if wants_function else 'answer.txt'}"
+    what = "function" if wants_function else "value, as a Python literal,"
+    starter_code = str(task.data.get("code", "")) if wants_function else ""
+    answer = str(task.gold["code"] if wants_function else task.gold["answer"])
+    return HarborFolder(
+        instruction=f"{task.prompt.rstrip()}\n\nWrite the {what} to {place}.",
+        judge="agentgym.envs.code.judging_exported",
+        given={"answer": place},
+        dockerfile=f"COPY solution.py {place}\n" if starter_code else "",
+        context={"solution.py": starter_code} if starter_code else {},
+        solve=f"#!/bin/bash\n{here_document(place, answer)}",
+    )
+
+
+def use_of_code(trajectories: Iterable[Trajectory]) -> dict[str, float]:
+    """Return the shares of episodes that ran code, of tasks that need it and of others, and the F1 of using it.
+
+    The F1 is left out if all tasks need code or none do. Episodes whose recording does not say whether the task needs
+    code are ignored.
+    """
+    pairs = [(_used(t), bool(t.details["needs_code"])) for t in trajectories if "needs_code" in t.details]
+    decisions = Decisions.of(pairs)
+    shares: dict[str, float] = {}
+    if needed := decisions.right + decisions.missed:
+        shares["code used where needed"] = decisions.right / needed
+    if others := decisions.wrong + decisions.rejected:
+        shares["code used where not needed"] = decisions.wrong / others
+    return shares | {"code use F1": decisions.f1} if needed and others else shares
+
+
+def _used(trajectory: Trajectory) -> bool:
+    return any(turn.rewards.get("used_code", 0.0) > 0 for turn in trajectory.turns)
+
+
+SOLUTION_FILE = "solution.py"
+"""The file of the function, if the environment offers file tools."""
+
+
+def solve(task: Task, style: str, tools: Toolset) -> Solution:
+    """Yield the calls that solve `task` with the available tools."""
+    if task.data["kind"] in ("function", "fix"):
+        yield from _write_function(task, style, tools)
+        return
+    if style != "direct" and "python" in tools:
+        yield ToolCall("python", {"code": task.gold["code"]})
+    yield ToolCall("submit", {"answer": task.gold["answer"]})
+
+
+def _write_function(task: Task, style: str, tools: Toolset) -> Solution:
+    """Yield the calls that write a function, try it and submit it, repeating the source only where necessary."""
+    code, examples = task.gold["code"], task.data.get("examples", ())
+    answer, tests = code, style == "full" and "test" in tools and bool(examples)
+    if style == "full" and "write" in tools:
+        if task.data["kind"] == "fix":
+            yield ToolCall("view", {"path": SOLUTION_FILE})
+        yield ToolCall("write", {"path": SOLUTION_FILE, "content": code})
+        answer = SOLUTION_FILE
+    elif style != "direct" and "python" in tools:
+        trial_call = f"\n\nprint({call_source(task.data['entry_point'], examples[0]['args'])})\n" if examples else "\n"
+        yield ToolCall("python", {"code": code if tests else code.rstrip("\n") + trial_call})
+        answer = code if "write" in tools else task.data["entry_point"]
+    if tests:
+        yield ToolCall("test", {"code": code} if answer == code else {})
+    yield ToolCall("submit", {"answer": answer})
+
 
 SolutionStyle = Literal["full", "short", "direct"]
 

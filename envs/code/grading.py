@@ -5,16 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentgym.envs.code.asking import Ask, GraderReply, Runner, Runs, ask, bounds
-from agentgym.envs.code.budget import CPU_S, Budget
-from agentgym.envs.code.calls import Submission, call_source, call_together, load
-from agentgym.envs.code.cases import grade_cases
-from agentgym.envs.code.matching import answer_matches, read_literal
+from agentgym.base.errors import BrokenTask, UsageError
+from agentgym.core.task import Task
+from agentgym.envs.code.asking import CPU_S, Ask, Budget, GraderReply, Runner, Runs, ask, bounds
+from agentgym.envs.code.calls import Submission, call_apart, call_source, call_together, load
+from agentgym.envs.code.plain import encode
 from agentgym.envs.code.replay import grade_check
-from agentgym.envs.code.verdict import CodeVerdict, How, read_cases
-from agentgym.errors import BrokenTask, UsageError
-from agentgym.task import Task
+from agentgym.envs.code.verdict import (
+    CodeVerdict,
+    How,
+    answer_matches,
+    passed_by,
+    progress,
+    read_cases,
+    read_literal,
+    share,
+)
 from agentgym.tools.sandbox import Sandbox, SandboxLimits
+
+
+def grade_cases(task: Task, submission: Submission, runner: Runner, call_s: float) -> CodeVerdict:
+    """Return how many of a task's examples and hidden cases a submitted function gets right."""
+    examples = read_cases(task, "data['examples']", task.data.get("examples", ()))
+    hidden = read_cases(task, "gold['cases']", task.gold["cases"])
+    example_arguments = [case.arguments for case in examples]
+    visible = passed_by(call_together(submission, example_arguments, runner.together, call_s).outcomes, examples)
+    arguments = [case.arguments for case in hidden]
+    passed = passed_by(call_apart(submission, arguments, example_arguments, runner.together, call_s), hidden)
+    solved = all(visible) and all(passed)
+    return CodeVerdict(
+        solved,
+        visible=share(visible, solved),
+        hidden=share(passed, solved),
+        progress=progress(passed, arguments, [encode(case.expected) for case in hidden], solved),
+        how=How.CASES,
+    )
 
 
 class CodeGrader:

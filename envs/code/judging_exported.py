@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agentgym.base.errors import ToolError
+from agentgym.core.task import Task
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.grading import CodeGrader
-from agentgym.errors import ToolError
-from agentgym.task import Task
 from agentgym.tasks.exporting.inside.answers import read_answer
 from agentgym.tools.sandbox import Sandbox, SandboxLimits
 

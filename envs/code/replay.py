@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentgym.base.errors import BrokenTask
+from agentgym.core.task import Task
 from agentgym.envs.code.asking import Ask, Runner
 from agentgym.envs.code.calls import FunctionOutcome, Submission, call_apart, call_together
 from agentgym.envs.code.canaries import grade_together
-from agentgym.envs.code.matching import matches
 from agentgym.envs.code.plain import NotPlain, decode
-from agentgym.envs.code.verdict import CodeVerdict, How, passed_by, progress, read_cases, room_for, share
-from agentgym.errors import BrokenTask
-from agentgym.task import Task
+from agentgym.envs.code.verdict import CodeVerdict, How, matches, passed_by, progress, read_cases, room_for, share
 
 MAX_ROUNDS = 30
 """How many calls a check may request that it did not make to the gold function."""

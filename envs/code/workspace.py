@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agentgym.errors import ToolError
+from agentgym.base.errors import ToolError
 from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits, SandboxSession
 
 MAX_FILE_BYTES = 1_000_000

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.envs.search.mode import Hop, Mode, ModePart
-from agentgym.errors import ToolError, UsageError
-from agentgym.messages import ToolCall
-from agentgym.rewards import Channel
-from agentgym.statistics import Decisions
-from agentgym.task import Task
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import Channel
+from agentgym.core.task import Task
+from agentgym.core.toolset import tool
+from agentgym.core.trajectory import Trajectory
+from agentgym.envs.search.playing import Hop, Mode, ModePart
+from agentgym.eval.statistics import Decisions
 from agentgym.tasks.search.features import Feature
-from agentgym.toolset import tool
-from agentgym.trajectory import Trajectory
 
 DECIDED, KNOWN, RIGHT = "decided", "decided_known", "decision"
 

@@ -10,31 +10,77 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Unpack, get_args
 
-from agentgym.choices import one_of
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.envs.search.answers import without_citations
+from agentgym.base.choices import one_of
+from agentgym.base.errors import TaskError, ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME, SOLVED_AT, Channel
+from agentgym.core.task import Task, TaskSource
+from agentgym.core.toolset import Toolset, tool
+from agentgym.core.trajectory import Trajectory
+from agentgym.envs.search.answers import abstains, contains, exact, f1, nearly, without_citations
 from agentgym.envs.search.deciding import Deciding, decision_f1, implied_decision_f1
 from agentgym.envs.search.indexes import given_index, index_of
 from agentgym.envs.search.judging import Judging, shows_answer
 from agentgym.envs.search.ledger import Ledger
-from agentgym.envs.search.mode import Mode
 from agentgym.envs.search.modes import MODES, ModeLike, modes_of
-from agentgym.envs.search.options import FILES, SearchArguments, between, refuse_former, task_source
-from agentgym.envs.search.playing import ActiveModes, P
-from agentgym.envs.search.schemes import DEFAULT, SCHEMES, TIER_FORMAT, tier
+from agentgym.envs.search.options import (
+    DEFAULT,
+    FILES,
+    SCHEMES,
+    TIER_FORMAT,
+    SearchArguments,
+    between,
+    refuse_former,
+    task_source,
+    tier,
+)
+from agentgym.envs.search.playing import ActiveModes, Mode, P
 from agentgym.envs.search.show import show_found, show_hits, show_page
-from agentgym.envs.search.verdict import Solved, verdict, why_wrong
-from agentgym.errors import TaskError, ToolError
-from agentgym.messages import ToolCall
 from agentgym.procedural import Wording
-from agentgym.rewards import OUTCOME, SOLVED_AT, Channel
-from agentgym.task import Task, TaskSource
 from agentgym.tasks.search import SearchTasks
 from agentgym.tools.index import Hit, Index, Page
-from agentgym.toolset import Toolset, tool
-from agentgym.trajectory import Trajectory
+
+Solved = Literal["em", "f1", "contains"]
+"""The rule for a right answer."""
+
+
+def why_wrong(answer: str, task: Task, rule: Solved) -> str:
+    """Return why an answer is wrong, without revealing the gold."""
+    if task.gold["unanswerable"]:
+        return "an answer where there is none"
+    if abstains(answer):
+        return "no answer where there is one"
+    return f"not right by the rule {rule!r} (F1 {f1(answer, task.gold['answers']):.2f})"
+
+
+def verdict(answer: str, task: Task, rule: Solved) -> dict[str, float]:
+    """Return the channels that depend on the answer alone.
+
+    Args:
+        answer: The answer, without citations.
+        task: The task. If its question has no answer, only saying so is right, whatever the rule.
+        rule: The rule for answers to other questions.
+    """
+    gold = task.gold
+    wrong = gold.get("wrong")
+    if gold["unanswerable"]:
+        right = matches = abstains(answer)
+        overlap = float(right)
+    else:
+        golds = gold["answers"]
+        matches, overlap = exact(answer, golds), f1(answer, golds)
+        right = {"em": matches, "f1": nearly(answer, golds), "contains": contains(answer, golds, task.prompt)}[rule]
+    return {
+        OUTCOME: float(right),
+        "answered": 1.0,
+        "em": float(matches),
+        "f1": overlap,
+        "misled": float(bool(wrong) and contains(answer, [wrong], task.prompt)),
+    }
+
 
 Results = Literal["snippets", "passages"]
 
@@ -128,7 +174,7 @@ class SearchEnv(Env):
     """Modes by name. A subclass adds its own: `{**SearchEnv.modes, "mine": Mine}`."""
 
     harmless_arguments = Env.harmless_arguments | {
-        # The endpoint of "zerosearch" is a URL, and no URL can be taken from a file (`agentgym.task_files.arguments`).
+        # The endpoint of "zerosearch" is a URL, and no URL can be taken from a file (`agentgym.core.making`).
         "mode",
         "results",
         "k",

@@ -13,8 +13,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from agentgym.caches import cache_folder
-from agentgym.errors import UsageError
+from agentgym.base.cache import cache_folder
+from agentgym.base.errors import UsageError
 from agentgym.tasks.search import documents_of
 from agentgym.tools.index import Index, SearchR1Client, build_index, open_index
 

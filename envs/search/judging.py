@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import Channel
+from agentgym.core.toolset import tool
 from agentgym.envs.search.answers import mentions
-from agentgym.envs.search.mode import Mode, ModePart
-from agentgym.errors import ToolError, UsageError
-from agentgym.messages import ToolCall
-from agentgym.rewards import Channel
-from agentgym.toolset import tool
+from agentgym.envs.search.playing import Mode, ModePart
 
 RIGHT, TOOK_USELESS, LEFT_USEFUL = 0.3, -0.6, -0.3
 USEFUL_ABOVE = 0.7

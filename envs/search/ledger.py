@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from agentgym.errors import ToolError
+from agentgym.base.errors import ToolError
 from agentgym.tools.index import Hit
 
 _MAX_TOLD = 5

@@ -10,10 +10,15 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack, get_args
 
-from agentgym.choices import one_of
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.choices import one_of
+from agentgym.base.errors import BrokenTask, ToolError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.core.task import Task, TaskSource
+from agentgym.core.toolset import tool
 from agentgym.envs.sql.exporting import sql_folder
 from agentgym.envs.sql.linking import linking
 from agentgym.envs.sql.options import FILES, SQLArguments, at_least, query_limits, task_source
@@ -22,17 +27,12 @@ from agentgym.envs.sql.references import Schema
 from agentgym.envs.sql.show import show_schema, show_table
 from agentgym.envs.sql.ties import match_up_to_ties
 from agentgym.envs.sql.verdict import GRADING_LIMITS, is_query, verdict_on_rows, verdict_on_value
-from agentgym.errors import BrokenTask, ToolError, UsageError
-from agentgym.messages import ToolCall
 from agentgym.procedural import Wording
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.task import Task, TaskSource
 from agentgym.tasks.exporting import HarborFolder
 from agentgym.tasks.sql import ENGINE_KEY, SQLTasks, database_for
 from agentgym.tasks.sql.files import SpiderTasks
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_database, open_file
 from agentgym.tools.database.sqlite.files import serialized
-from agentgym.toolset import tool
 
 ShowSchema = Literal["tools", "prompt"]
 SolutionStyle = Literal["full", "short", "direct"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agentgym.core.task import Task
 from agentgym.envs.sql.ties import with_sort_keys
-from agentgym.task import Task
 from agentgym.tasks.exporting import ANSWERS, HarborFolder, here_document
 
 _DATABASE, _ANSWER = "database.sqlite", f"{ANSWERS}/answer.txt"

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentgym.base.errors import BrokenTask
+from agentgym.core.task import Task
 from agentgym.envs.sql import querying_exported
 from agentgym.envs.sql.swaps import match_with_swaps
 from agentgym.envs.sql.verdict import GRADING_LIMITS, SQLVerdict, is_query, verdict_on_rows, verdict_on_value
-from agentgym.errors import BrokenTask
-from agentgym.task import Task
 from agentgym.tasks.exporting.inside.answers import read_answer
 from agentgym.tools.database.base import QueryError, QueryResult
 from agentgym.tools.sandbox import Ended, Sandbox, SandboxLimits

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentgym.choices import limits_from
-from agentgym.engine.authoring import EnvArguments
-from agentgym.errors import UsageError
+from agentgym.base.choices import limits_from
+from agentgym.base.errors import UsageError
+from agentgym.core.engine.authoring import EnvArguments
+from agentgym.core.task import TaskSource
+from agentgym.core.task_files import Layout, TaskFiles
 from agentgym.procedural import Wording
-from agentgym.task import TaskSource
-from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.sql import SQLTasks
 from agentgym.tools.database import QueryLimits
 

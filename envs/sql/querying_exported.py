@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.tools.database.base import QueryError, QueryLimits
+from agentgym.tools.database.results import check_text
 from agentgym.tools.database.sqlite.engine import SqliteDatabase
-from agentgym.tools.database.statements import check_text
 
 
 def main() -> None:

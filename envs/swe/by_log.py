@@ -11,10 +11,10 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from agentgym.base.errors import BrokenTask
 from agentgym.envs.swe.judge import TestRun
 from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
-from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.instance import PREFIX_IDS, TEST_TARGETS
 from agentgym.tasks.swe.logs import Status, look_up, parse_log
 from agentgym.tools.sandbox import Ended, Sandbox, SandboxLimits

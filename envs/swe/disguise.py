@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from agentgym.base.syntax import parse
 from agentgym.envs.swe.ids import Function, NodeId, TestFunction, test_functions
 from agentgym.envs.swe.perturb import FunctionChange, change
-from agentgym.syntax import parse
 
 
 @dataclass(frozen=True)

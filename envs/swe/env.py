@@ -6,36 +6,165 @@ Sandboxes come from `agentgym.tools.sandbox`, tasks from `agentgym.tasks.swe` or
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from agentgym.choices import one_of
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.choices import one_of
+from agentgym.base.errors import ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import Task, TaskSource
+from agentgym.core.toolset import tool
 from agentgym.envs.swe.exporting import swe_folder
+from agentgym.envs.swe.filtering import filtered, is_test
 from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
-from agentgym.envs.swe.options import FILES, above_zero, run_limits, task_source
+from agentgym.envs.swe.options import CHANNELS, FILES, Tier, above_zero, g_ra, run_limits, task_source
+from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
-from agentgym.envs.swe.running import command_of, pytest_arguments
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree, read_tree
-from agentgym.envs.swe.schemes import CHANNELS, Tier, g_ra
-from agentgym.envs.swe.show import show_run, show_tests
-from agentgym.envs.swe.solving import solve
 from agentgym.envs.swe.source import repository_of
-from agentgym.envs.swe.verdicts import verdict_on
 from agentgym.envs.swe.workspace import RepositoryWorkspace
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME
-from agentgym.task import Task, TaskSource
 from agentgym.tasks.exporting import HarborFolder
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.pytest_folder import require_pytest
-from agentgym.tools.patches import localisation, similarity
+from agentgym.tools.patches import FilePatch, localisation, parse_patch, render_patch, similarity
+from agentgym.tools.printed import steady
 from agentgym.tools.sandbox import Ended, Result, SandboxLimits
-from agentgym.toolset import tool
+
+MAX_COMMAND_BYTES = 100_000
+"""Longer commands cannot be passed to a program on some systems."""
+
+
+def command_of(command: str) -> list[str]:
+    """Return the program that runs a shell command. Raises `ToolError` if it cannot be passed to a program."""
+    if not command.strip():
+        raise ToolError("The command is empty.")
+    _check(command, "command")
+    return ["bash", "-c", command]
+
+
+def pytest_arguments(paths: Sequence[str]) -> list[str]:
+    """Return pytest arguments that run tests as in grading. Raises `ToolError` for an option among the paths."""
+    for path in paths:
+        _check(path, "path")
+        if path.startswith("-"):
+            raise ToolError(f"{path!r} is not a path. Give test files, folders or test ids; use run for options.")
+    options = ["-q", "--tb=short", "--no-header", "-c", "/dev/null", "--rootdir", ".", "-p", "no:cacheprovider"]
+    return [*options, "--import-mode=importlib", "-W", "ignore", "--color=no", *paths]
+
+
+def _check(text: str, what: str) -> None:
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise ToolError(f"The {what} contains lone surrogates.") from None
+    if "\0" in text:
+        raise ToolError(f"The {what} contains a NUL character.")
+    if size > MAX_COMMAND_BYTES:
+        raise ToolError(f"The {what} has {size} bytes, too many; write a script and run that.")
+
+
+_LIMITS = {
+    Ended.TIMEOUT: "It took too long and was stopped.",
+    Ended.CPU: "It used too much CPU time and was stopped.",
+    Ended.MEMORY: "It used too much memory and was stopped.",
+    Ended.PROCESSES: "It started too many processes and was stopped.",
+    Ended.OUTPUT: "It printed too much and was stopped.",
+    Ended.FILE_SIZE: "It wrote too large a file and was stopped.",
+    Ended.DISK: "It filled the disk and was stopped.",
+    Ended.FILES: "It created too many files and was stopped.",
+}
+
+
+def show_run(result: Result) -> str:
+    """Return what a command printed and how it ended."""
+    printed = "\n".join(part for part in (result.out.rstrip(), result.err.rstrip()) if part)
+    return "\n".join(part for part in (steady(printed), _ending(result)) if part)
+
+
+def show_tests(result: Result) -> str:
+    """Return what pytest printed, without durations."""
+    return show_run(result) or "No output."
+
+
+def _ending(result: Result) -> str:
+    if result.ended is Ended.EXITED:
+        return "" if result.exit_code == 0 else f"(exit code {result.exit_code})"
+    if result.ended is Ended.SIGNALED:
+        return f"(killed by signal {result.signal})"
+    return f"({_LIMITS.get(result.ended, 'It was stopped.')})"
+
+
+_AROUND = 12
+_MAX_STEPS = 20
+"""Limit on the steps of viewing and editing; a larger patch is applied at once."""
+
+
+def solve(repository: Repository, *, full: bool) -> Solution:
+    """Yield the calls that fix a repository.
+
+    Args:
+        repository: The repository to fix.
+        full: View each place, edit it and run the tests, instead of applying the patch and submitting.
+    """
+    patch = repository.instance.gold_patch
+    if not full:
+        yield ToolCall("apply_patch", {"patch": patch})
+        yield ToolCall("submit")
+        return
+    yield ToolCall("list_files")
+    patches = parse_patch(patch)
+    if 2 * sum(len(file_patch.hunks) for file_patch in patches) > _MAX_STEPS:
+        yield ToolCall("apply_patch", {"patch": patch})
+    else:
+        for file_patch in patches:
+            yield from _changes(repository, file_patch)
+    tests = [path for path in repository.hidden.files if is_test(path) and path in repository.files]
+    yield ToolCall("run_tests", {"paths": tests} if tests else {})
+    yield ToolCall("submit")
+
+
+def _changes(repository: Repository, patch: FilePatch) -> Iterator[ToolCall]:
+    """Yield views and edits of one file; changes without a unique text to replace are applied as a patch."""
+    text = repository.files.get(patch.path, b"").decode("utf-8", "replace")
+    edits = list(_edits(patch, text))
+    if patch.path != patch.original or len(edits) < len(patch.hunks) or not edits or "\r" in text:
+        yield ToolCall("apply_patch", {"patch": render_patch([patch])})
+        return
+    for hunk, edit in zip(patch.hunks, edits, strict=True):
+        start, end = max(1, hunk.new_start - _AROUND), hunk.new_start + len(hunk.lines) + _AROUND
+        yield ToolCall("view", {"path": patch.path, "start": start, "end": end})
+        yield edit
+
+
+def _edits(patch: FilePatch, text: str) -> Iterator[ToolCall]:
+    """Yield the hunks as exact replacements, as long as their old lines occur in the file once."""
+    for hunk in patch.hunks:
+        old, new = "".join(hunk.old_lines), "".join(hunk.new_lines)
+        if not old or text.count(old) != 1:
+            return
+        text = text.replace(old, new)
+        yield ToolCall("edit", {"path": patch.path, "old": old, "new": new})
+
+
+_VERDICTS: BoundedCache[SWEVerdict] = BoundedCache(512)
+
+
+def verdict_on(grader: SWEGrader, repository: Repository, worked: Mapping[str, bytes]) -> SWEVerdict:
+    """Return the verdict on an agent's work, from the cache if it is known."""
+    changes = filtered(repository.files, worked, repository.gold_paths)
+    digest = hashlib.sha256(repr(sorted(changes.dropped.items())).encode("utf-8", "surrogateescape"))
+    for path in changes.changed:
+        data = changes.tree.get(path)
+        digest.update(f"\0{path}\0{-1 if data is None else len(data)}\0".encode("utf-8", "surrogateescape"))
+        digest.update(data or b"")
+    return _VERDICTS.get((repository.key, digest.hexdigest()), lambda: grader.judge(repository, changes))
+
 
 SolutionStyle = Literal["full", "short"]
 

@@ -6,9 +6,9 @@ import shlex
 from functools import cache
 from pathlib import PurePosixPath
 
+from agentgym.base.errors import UsageError
+from agentgym.core.task import Task
 from agentgym.envs.swe.repository import Repository
-from agentgym.errors import UsageError
-from agentgym.task import Task
 from agentgym.tasks.exporting import ANSWERS, HarborFolder, here_document, packed_tree
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from agentgym.base.errors import TaskError
 from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.repository import Repository
-from agentgym.errors import TaskError
 
 
 @dataclass

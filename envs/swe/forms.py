@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from agentgym.base.syntax import parse
 from agentgym.envs.swe.notes import Raised, value_of
 from agentgym.envs.swe.perturb import UNKNOWN_ROW, WITHHOLDING, FunctionChange
-from agentgym.syntax import parse
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Any
 
+from agentgym.core.task import Task
 from agentgym.envs.swe import judge
 from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes_exported import Sandboxes
-from agentgym.task import Task
 from agentgym.tasks.exporting.inside.answers import read_files
 from agentgym.tasks.swe import pytest_folder
 from agentgym.tasks.swe.instance import Instance

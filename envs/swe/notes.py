@@ -17,8 +17,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from agentgym.base.syntax import parse
 from agentgym.envs.swe.stand_in import MAX_DEPTH, MAX_MESSAGE, MAX_NOTES
-from agentgym.syntax import parse
 
 MAX_CLASSES = 10
 """Limit on the classes of an exception: an exception of every class would match anything."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
+from agentgym.base.syntax import parse
 from agentgym.envs.swe.expectations import Rank, affirmed, constants, opposite_of, parametrised, ranked, set_opposite
 from agentgym.envs.swe.ids import Function
 from agentgym.envs.swe.inside import STAND_IN
 from agentgym.envs.swe.values import Pools, Value, changeable, others
-from agentgym.syntax import parse
 
 _ERRORS = ("ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "RuntimeError", "LookupError")
 UNKNOWN_ROW = -1

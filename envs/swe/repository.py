@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from agentgym.base.errors import BrokenTask
 from agentgym.envs.swe.filtering import is_test
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import HiddenTests
-from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.instance import PREFIX_IDS, Instance
 from agentgym.tools.patches import PatchError, apply_patch, parse_patch
 

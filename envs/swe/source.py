@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from agentgym.choices import one_of
+from agentgym.base.choices import one_of
+from agentgym.base.errors import BrokenTask, UsageError
+from agentgym.core.task import TRAIN, Task, TaskList, TaskSource
+from agentgym.core.task_files import LeftOut, Quarantine, Unusable
 from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes, read_tree
-from agentgym.errors import BrokenTask, UsageError
-from agentgym.task import TRAIN, Task, TaskList, TaskSource
-from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable
 from agentgym.tasks.read_tasks import ReadTask, without_repeats
 from agentgym.tasks.records import Record, existing, files_in, read_records
 from agentgym.tasks.splitting import SPLITS, named_split, refuse_empty

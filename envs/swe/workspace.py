@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from agentgym.base.errors import ToolError
 from agentgym.envs.swe.sandboxes import environment, python_path
-from agentgym.errors import ToolError
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.patches import PatchError, apply_patch, parse_patch

@@ -5,29 +5,167 @@ Machines come from `agentgym.tools.terminal`, tasks from `agentgym.tasks.folders
 
 from __future__ import annotations
 
+import base64
+import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, Protocol, get_args, runtime_checkable
 
-from agentgym.choices import one_of
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.envs.terminal.files import Files
+from agentgym.base.choices import one_of
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME, SOLVED_AT, Channel
+from agentgym.core.task import Task, TaskSource
+from agentgym.core.task_files import Layout, TaskFiles
+from agentgym.core.toolset import tool
 from agentgym.envs.terminal.machines import TaskMachine, agents_machine
-from agentgym.envs.terminal.options import FILES, folder_of
-from agentgym.envs.terminal.solving import solve
 from agentgym.envs.terminal.verifying import Leftovers, TerminalVerdict, judge
-from agentgym.errors import ToolError, UsageError
-from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME, SOLVED_AT, Channel
-from agentgym.task import Task, TaskSource
 from agentgym.tasks.folders import TaskFolder
+from agentgym.tasks.folders.spec import SOLUTION_PLACE
 from agentgym.tools.printed import steady
+from agentgym.tools.sandbox.containers.calls import ContainerCallOutcome
 from agentgym.tools.sandbox.containers.daemon import Daemon
-from agentgym.tools.terminal import CommandOutput, MachineLost, Shell
-from agentgym.toolset import tool
+from agentgym.tools.terminal import CommandOutput, Machine, MachineLost, Shell
+from agentgym.tools.text_files import count_of, replaced, viewed
+
+MAX_FILE_BYTES = 2_000_000
+_FILE_S = 60.0
+_READ = f'[ "$(stat -L -c %s -- "$1" 2>/dev/null || echo 0)" -le {MAX_FILE_BYTES} ] || exit 47; cat -- "$1"'
+_WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
+_TOO_LARGE = 47
+
+
+class Files:
+    """Reads and writes files of a machine as its user.
+
+    Args:
+        machine: The machine.
+        user: The user; that of the image if empty.
+        workdir: Folder that relative paths start from.
+    """
+
+    def __init__(self, machine: Machine, user: str, workdir: str):
+        self._machine, self._user, self._workdir = machine, user, workdir
+
+    def view(self, path: str, start: int, end: int | None) -> str:
+        """Return lines with their numbers."""
+        return viewed(path, self.text(path), start, end)
+
+    def edit(self, path: str, old: str, new: str) -> str:
+        """Replace text that occurs exactly once."""
+        text, message = replaced(path, self.text(path), old, new)
+        self.write(path, text)
+        return message
+
+    def write(self, path: str, content: str) -> str:
+        """Write a file; create missing folders."""
+        try:
+            data = content.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ToolError("The text contains lone surrogates, which no file can hold.") from None
+        self._done(path, self._run(_WRITE, path, data))
+        return f"Wrote {path}, {count_of(len(content.splitlines()), 'line')}."
+
+    def text(self, path: str) -> str:
+        """Return the text of a file."""
+        ended = self._run(_READ, path)
+        if ended.exit_code == _TOO_LARGE:
+            raise ToolError(f"{path} has more than {MAX_FILE_BYTES} bytes; read parts of it with bash.")
+        self._done(path, ended)
+        try:
+            return ended.stdout.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ToolError(f"{path} is not a text file.") from None
+
+    def _run(self, script: str, path: str, stdin: bytes = b"") -> ContainerCallOutcome:
+        if not path or "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
+            raise ToolError("A path must not be empty, nor contain NUL characters or lone surrogates.")
+        return self._machine.run(
+            ["bash", "-c", script, "bash", path],
+            wall_s=_FILE_S,
+            stdin=stdin,
+            user=self._user,
+            cwd=self._workdir,
+            output_bytes=2 * MAX_FILE_BYTES + 2,
+        )
+
+    @staticmethod
+    def _done(path: str, ended: ContainerCallOutcome) -> None:
+        if ended.exit_code != 0:
+            why = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise ToolError(f"{path}: {why or f'exit code {ended.exit_code}'}")
+
+
+FILES = TaskFiles(
+    argument="folder",
+    loader="agentgym.tasks.folders.source:FolderTasks",
+    options={
+        "network": "none, or task: what each task says, which is the internet unless it says otherwise",
+        "variables": "values for the environment variables that tasks ask for, by name",
+        "split_by": "auto, file (the folder that the tasks are in), hash, or one split: train, validation, test",
+    },
+    layouts=(
+        Layout("Harbor", "task folders: task.toml, instruction.md, environment, tests, solution", "folder=TASKS"),
+        Layout("Terminal-Bench 2", "the same; its tests download what they need", "folder=TASKS --set network=task"),
+        Layout("Terminal-Bench 1", "task folders with task.yaml, Dockerfile and run-tests.sh", "folder=TASKS"),
+    ),
+)
+
+
+@runtime_checkable
+class HasFolders(Protocol):
+    """A task source that knows the folders of its tasks."""
+
+    def folder(self, task: Task) -> TaskFolder:
+        """Return the folder of a task."""
+        ...
+
+
+def folder_of(source: TaskSource, task: Task) -> TaskFolder:
+    """Return the folder of a task. Raises `UsageError` if the source has no folders."""
+    if not isinstance(source, HasFolders):
+        raise UsageError(f"the folder of task {task.id!r} is unknown; pass folder=..., or a source with folder(task)")
+    return source.folder(task)
+
+
+_PIECE = 60_000
+"""Bytes of a binary file in one command."""
+
+
+def solve(folder: TaskFolder, command_s: float) -> Solution:
+    """Yield the calls that solve a task."""
+    if folder.solution is None:
+        raise UsageError(f"task {folder.name!r} has no solution of its own")
+    for path in _files(folder.solution, folder.solution_script):
+        yield from _written(path, f"{SOLUTION_PLACE}/{path.relative_to(folder.solution)}")
+    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in folder.solution_environment.items())
+    script = f"{SOLUTION_PLACE}/{folder.solution_script}"
+    command = f"chmod +x {script}; {variables} {script}" if variables else f"chmod +x {script}; {script}"
+    yield ToolCall("bash", {"command": command, "timeout_s": command_s})
+    yield ToolCall("submit")
+
+
+def _files(folder: Path, script: str) -> list[Path]:
+    """Return the files of a solution, the script last; only the script if it is not in a folder of its own."""
+    if script != "solve.sh":
+        return [folder / script]
+    return sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.name == script)
+
+
+def _written(path: Path, place: str) -> Iterator[ToolCall]:
+    data = path.read_bytes()
+    try:
+        yield ToolCall("write", {"path": place, "content": data.decode("utf-8")})
+    except UnicodeDecodeError:
+        yield ToolCall("write", {"path": place, "content": ""})
+        for start in range(0, len(data), _PIECE):
+            piece = base64.b64encode(data[start : start + _PIECE]).decode()
+            yield ToolCall("bash", {"command": f"base64 -d <<< {piece} >> {shlex.quote(place)}"})
+
 
 _STOPPED = {"time": "It took too long and was stopped.", "output": "It printed too much and was stopped."}
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError
 from agentgym.tasks.folders import Health, MachineNeeds, TaskFolder
 from agentgym.tasks.folders.spec import LOG_FOLDERS, TESTS_PLACE
 from agentgym.tools.sandbox.containers.daemon import Daemon

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from agentgym.base.errors import BrokenTask, InfrastructureError, UsageError
 from agentgym.envs.terminal.machines import TaskMachine, verifiers_machine
-from agentgym.errors import BrokenTask, InfrastructureError, UsageError
 from agentgym.tasks.folders import TaskFolder
 from agentgym.tasks.folders.spec import REWARD_FILES, TESTS_PLACE
 from agentgym.tools.terminal import Machine, MachineLost

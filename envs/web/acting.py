@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any, Literal
 from urllib.parse import urljoin
 
-from agentgym.endings import Reason
-from agentgym.env import Env
+from agentgym.base.errors import InfrastructureError, ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import Pictured, ToolCall
+from agentgym.core.toolset import tool
 from agentgym.envs.web.observing import show_view, with_picture
-from agentgym.errors import InfrastructureError, ToolError
-from agentgym.messages import Pictured, ToolCall
 from agentgym.tools.browser import BrowserSession, View
-from agentgym.toolset import tool
 
 _MIN_WAIT_S, _MAX_WAIT_S = 0.1, 5.0
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from agentgym.choices import one_of
+from agentgym.base.choices import one_of
+from agentgym.base.errors import UsageError
+from agentgym.core.messages import Pictured, ToolCall
+from agentgym.core.rewards import OUTCOME, Channel
 from agentgym.envs.web.acting import BrowserTools, as_infrastructure_failure
 from agentgym.envs.web.observing import show_view, with_picture
-from agentgym.errors import UsageError
-from agentgym.messages import Pictured, ToolCall
-from agentgym.rewards import OUTCOME, Channel
 from agentgym.tools.browser import BrowserOptions, SessionOptions, default_pool
 
 Observe = Literal["changes", "whole"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from agentgym.errors import ToolError
+from agentgym.base.errors import ToolError
 from agentgym.tools.browser import BrowserSession
 
 _OR = " |OR| "

@@ -5,26 +5,131 @@ Bundled sites come from `agentgym.tasks.web.sites`, their tasks from `agentgym.t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
+from agentgym.base.errors import InfrastructureError, TaskError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.messages import Pictured, ToolCall
+from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.core.task import Task, TaskSource
+from agentgym.core.task_files import Layout, TaskFiles
 from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
 from agentgym.envs.web.by_page import verdicts
-from agentgym.envs.web.demonstration import HIGHEST, action_reward
-from agentgym.envs.web.grading import answers_agree, is_done, progress, which_hold
-from agentgym.envs.web.plans import act_of, act_shown, call_for, takes
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.messages import Pictured, ToolCall
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.task import Task, TaskSource
-from agentgym.task_files.declaring import Layout, TaskFiles
+from agentgym.envs.web.demonstration import CLICK, END, HIGHEST, TYPE, Act, action_reward
 from agentgym.tasks.web import WebTasks
-from agentgym.tasks.web.sites import SiteEpisode, SiteServer
+from agentgym.tasks.web.sites import SiteEpisode, SiteServer, digest_after
+from agentgym.tools.browser import PageError, View, ViewNode
+
+_NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
+_CURRENCY = "$€£ "
+_ENDS = " \t\n.!,;:\"'“”‘’"
+
+
+def is_done(episode: SiteEpisode, effect: Sequence[Any]) -> bool:
+    """Whether the state is exactly the result of `effect`."""
+    expected = digest_after(episode.site, episode.seed, [(sql, params) for sql, params in effect], episode.options)
+    return episode.digest() == expected
+
+
+def which_hold(episode: SiteEpisode, checks: Sequence[Mapping[str, str]]) -> list[bool]:
+    """Return which progress predicates hold."""
+    return [bool(episode.query(check["sql"])[0][0]) for check in checks]
+
+
+def progress(before: Sequence[bool], now: Sequence[bool]) -> float:
+    """Return the share of the initially false predicates that hold now; 0 if all held initially."""
+    open_ones = [done for at_first, done in zip(before, now, strict=True) if not at_first]
+    return sum(open_ones) / len(open_ones) if open_ones else 0.0
+
+
+def answers_agree(answer: str | None, expected: str) -> bool:
+    """Whether two answers agree: as numbers if both are, else as text without case and outer punctuation."""
+    if answer is None:
+        return False
+    numbers = _number(answer), _number(expected)
+    if None not in numbers:
+        return numbers[0] == numbers[1]
+    return _plain(answer) == _plain(expected)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).strip(_ENDS).casefold()
+
+
+def _number(text: str) -> float | None:
+    stripped = text.strip(_ENDS).strip(_CURRENCY)
+    return float(stripped.replace(",", "")) if _NUMBER.fullmatch(stripped) else None
+
+
+Step = Mapping[str, Any]
+
+
+def call_for(step: Step, view: View) -> ToolCall:
+    """Return the call that takes a step of a plan on the page that `view` shows. Raises `TaskError`."""
+    do = step["do"]
+    if do == "click":
+        return ToolCall("click", {"ref": _node(step, view).ref})
+    if do == "fill":
+        return ToolCall("type", {"ref": _node(step, view).ref, "text": step["text"]})
+    if do == "select":
+        return ToolCall("select", {"ref": _node(step, view).ref, "option": step["value"]})
+    if do == "hover":
+        return ToolCall("hover", {"ref": _node(step, view).ref})
+    if do == "press":
+        return ToolCall("press", {"key": step["key"]})
+    if do == "goto":
+        return ToolCall("goto", {"address": step["path"]})
+    if do == "dialog":
+        return ToolCall("dialog", {"accept": step["accept"], "text": step.get("text", "")})
+    if do == "answer":
+        return ToolCall("answer", {"text": step["text"]})
+    raise TaskError(f"a plan has a step of an unknown kind: {do!r}")
+
+
+def act_of(call: ToolCall, view: View | None) -> Act:
+    """Return a call in the form of demonstrations."""
+    node = view.node(call.arguments["ref"]) if view is not None and "ref" in call.arguments else None
+    name = "" if node is None else node.name
+    if call.name == "click":
+        return Act(CLICK, name)
+    if call.name in ("type", "select"):
+        return Act(TYPE, name, str(call.arguments.get("text", call.arguments.get("option", ""))))
+    return Act(END if call.name in ("answer", "finish") else call.name)
+
+
+def act_shown(step: Step) -> Act:
+    """Return a step of a plan in the form of demonstrations."""
+    name = str(step.get("name", ""))
+    if step["do"] == "click":
+        return Act(CLICK, name)
+    if step["do"] in ("fill", "select"):
+        return Act(TYPE, name, str(step.get("text", step.get("value", ""))))
+    return Act(END if step["do"] == "answer" else str(step["do"]))
+
+
+def takes(call: ToolCall, step: Step, view: View) -> bool:
+    """Whether a call takes exactly that step, with all its arguments. Answers are graded elsewhere."""
+    if step["do"] == "answer":
+        return False
+    try:
+        expected = call_for(step, view)
+    except TaskError:
+        return False
+    return call.name == expected.name and expected.arguments.items() <= call.arguments.items()
+
+
+def _node(step: Step, view: View) -> ViewNode:
+    try:
+        return view.find(step["role"], step.get("name"), step.get("nth", 0), step.get("within"))
+    except PageError as problem:
+        raise TaskError(f"a plan cannot continue: {problem}. The page:\n{view.text[:2000]}") from problem
+
 
 FILES = TaskFiles(
     argument="file",

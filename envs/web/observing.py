@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym.messages import Pictured
+from agentgym.core.messages import Pictured
 from agentgym.tools.browser import View, difference, page_of
 
 

@@ -3,25 +3,158 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlencode
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
+from agentgym.base.errors import BrokenTask, InfrastructureError, NoSolution, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.messages import Pictured, ToolCall
+from agentgym.core.rewards import OUTCOME, Scheme
+from agentgym.core.task import Task, TaskSource
+from agentgym.core.task_files import Layout, TaskFiles, Unusable
+from agentgym.core.toolset import tool
 from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
-from agentgym.envs.webarena.judging import EVALUATED, WebArenaVerdict, judge
-from agentgym.envs.webarena.solving import solve
-from agentgym.errors import UsageError
 from agentgym.interop.packages import require_package
-from agentgym.messages import Pictured, ToolCall
-from agentgym.rewards import OUTCOME, Scheme
-from agentgym.task import Task, TaskSource
-from agentgym.task_files.declaring import Layout, TaskFiles
+from agentgym.tasks.web.addresses import SiteAddresses
 from agentgym.tasks.webarena import WebArenaTasks, entry_of
-from agentgym.tasks.webarena.package import data_set
-from agentgym.toolset import tool
+from agentgym.tasks.webarena.package import data_set, parsed
+
+_STATIC = "css|js|png|jpe?g|gif|svg|woff2?|ttf|ico|webp"
+EVALUATED = re.compile(rf"^(?![^?#]*\.(?:{_STATIC})(?:[?#]|$))")
+"""Matches addresses of requests that evaluators look at: all except those of static files."""
+_ERROR = "error"
+
+
+@dataclass(frozen=True)
+class WebArenaVerdict:
+    """The package's verdict on an episode."""
+
+    score: float
+    """1 if every evaluator accepts, else 0."""
+    evaluators: tuple[tuple[str, str], ...]
+    """Name and status of each: `success`, `failure` or `error`."""
+
+
+def judge(
+    entry: Mapping[str, Any], sites: Mapping[str, str], response: Mapping[str, Any] | None, log: Mapping[str, Any]
+) -> WebArenaVerdict:
+    """Return the verdict of the package's own evaluators.
+
+    If an evaluator raises an error, the score is 0, as in the package. If it also does for a run without any action, it
+    cannot judge the task at all.
+
+    Args:
+        entry: The task's entry in the file.
+        sites: Addresses of its sites by name.
+        response: The agent's response; `None` without one.
+        log: A HAR document of the requests of the episode, from the first on.
+
+    Raises:
+        BrokenTask: The package cannot judge the task.
+        InfrastructureError: No request was recorded.
+    """
+    requests = log["log"]["entries"]
+    if not requests:
+        raise InfrastructureError("the browser recorded no request, not even that of the first page")
+    result = _evaluated(entry, sites, response, requests)
+    if result.status == _ERROR:
+        untouched = _evaluated(entry, sites, None, requests[:1])
+        if untouched.status == _ERROR:
+            raise BrokenTask(f"webarena-verified cannot judge task {entry['task_id']}: {_why(untouched)}")
+    statuses = tuple((evaluator.evaluator_name, str(evaluator.status)) for evaluator in result.evaluators_results)
+    return WebArenaVerdict(float(result.score), statuses)
+
+
+def _evaluated(
+    entry: Mapping[str, Any],
+    sites: Mapping[str, str],
+    response: Mapping[str, Any] | None,
+    requests: Sequence[Mapping[str, Any]],
+) -> Any:
+    evaluators = import_module("webarena_verified.api.internal.evaluator")
+    context = import_module("webarena_verified.types.eval").TaskEvalContext
+    trace = import_module("webarena_verified.types.tracing").NetworkTrace
+    settings = import_module("webarena_verified.types.config").WebArenaVerifiedConfig
+    config = settings(environments={site: {"urls": [address]} for site, address in sites.items()})
+    # Its reader only looks tasks up by number, in files that hold all 812.
+    evaluator = evaluators.WebArenaVerifiedEvaluator(config=config, reader=None)
+    return evaluator.evaluate_task(
+        context=context(
+            task=parsed(entry),
+            agent_response_raw=None if response is None else dict(response),
+            network_trace=trace.from_content(list(requests)),
+            config=config,
+        )
+    )
+
+
+def _why(result: Any) -> str:
+    messages = (result.error_msg, *(evaluator.error_msg for evaluator in result.evaluators_results))
+    return next((message for message in messages if message), "no error message")
+
+
+_RESPONSE, _NETWORK = "AgentResponseEvaluator", "NetworkEventEvaluator"
+_BEYOND = ("headers", "post_data", "response_content", "response_cookies")
+"""Conditions of an evaluator that opening an address cannot meet."""
+_PATTERN = "^"
+"""The character that an expected text begins with if it is a regular expression."""
+
+
+def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> Generator[ToolCall, Any, None]:
+    """Yield calls that the evaluators of a task accept.
+
+    Args:
+        entry: The task's entry in the file.
+        sites: Addresses of its sites by name.
+
+    Raises:
+        NoSolution: It takes more than opening addresses, such as filling in a form.
+    """
+    addresses = SiteAddresses(sites, "sites")
+    expected_requests = [rule["expected"] for rule in _rules(entry, _NETWORK) if not rule.get("should_not_exist")]
+    try:
+        opened = [addresses.filled(_address(expected)) for expected in expected_requests]
+    except Unusable as error:
+        raise NoSolution(f"an expected address cannot be opened: {error}") from error
+    response = next(_rules(entry, _RESPONSE))["expected"]
+    submitted = {
+        "task_type": str(response["task_type"]).upper(),
+        "status": str(response["status"]).upper(),
+        "retrieved_data": _first_choices(response.get("retrieved_data")),
+    }
+    for address in opened:
+        yield ToolCall("goto", {"address": address})
+    yield ToolCall("submit", submitted)
+
+
+def _rules(entry: Mapping[str, Any], evaluator: str) -> Iterator[Mapping[str, Any]]:
+    return (rule for rule in entry["eval"] if rule.get("evaluator") == evaluator)
+
+
+def _address(expected: Mapping[str, Any]) -> str:
+    address = expected["url"] if isinstance(expected["url"], str) else expected["url"][0]
+    needed = [name for name in _BEYOND if expected.get(name)]
+    plain = str(expected.get("http_method", "GET")).upper() == "GET" and expected.get("response_status", 200) == 200
+    query = expected.get("query_params") or {}
+    if needed or not plain or _PATTERN in f"{address} {list(query.values())}":
+        raise NoSolution("the task has no demonstration, and opening addresses does not solve it")
+    joint = "&" if "?" in address else "?"
+    return f"{address}{joint}{urlencode(query, doseq=True)}" if query else address
+
+
+def _first_choices(items: Iterable[Any] | None) -> list[Any] | None:
+    """Return the expected data, with the first one of alternatives."""
+    if items is None:
+        return None
+    return [item[0] if isinstance(item, list) and item else item for item in items]
+
 
 _CHOICES = {
     "sites": "addresses of the sites by name, such as sites='{shopping: http://127.0.0.1:7770}'",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from agentgym.syntax import parse
+from agentgym.base.syntax import parse
 
 CANDIDATE = "candidate"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef

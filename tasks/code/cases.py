@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from agentgym.syntax import parse
+from agentgym.base.syntax import parse
 from agentgym.tasks.code.bugs import BugEdit, edits
 from agentgym.tasks.code.families import Arguments, Function
 from agentgym.tasks.code.running import Crash, load, outcomes

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.choices import one_of
-from agentgym.errors import UsageError
-from agentgym.task import Task, TaskList
-from agentgym.task_files.left_out import LeftOut, Quarantine
+from agentgym.base.choices import one_of
+from agentgym.base.errors import UsageError
+from agentgym.core.task import Task, TaskList
+from agentgym.core.task_files import LeftOut, Quarantine
 from agentgym.tasks.code.formats import FORMATS, Entry
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import existing, files_in, read_json, read_records, read_text

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from doctest import DocTestParser
 from typing import Any
 
-from agentgym.syntax import parse
-from agentgym.task import TEST, TRAIN, VALIDATION
-from agentgym.task_files.left_out import Unusable, Why
+from agentgym.base.syntax import parse
+from agentgym.core.task import TEST, TRAIN, VALIDATION
+from agentgym.core.task_files import Unusable, Why
 from agentgym.tasks.code.asserts import (
     assert_example,
     asserted,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from agentgym.counts import count_of
+from agentgym.base.choices import count_of
 
 _ONE = {
     "are": "is",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from agentgym.counts import count_of
+from agentgym.base.choices import count_of
 from agentgym.tasks.code.families import Area, Function, block, function
 from agentgym.tasks.code.material import letters, nth
 

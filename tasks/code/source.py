@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from agentgym.core.task import Task
 from agentgym.procedural import Families, ProceduralTasks, must_belong
-from agentgym.task import Task
 from agentgym.tasks.code import (
     algorithms,
     clocks,

@@ -8,10 +8,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.task_files.left_out import Unusable, Why
+from agentgym.core.task_files import Unusable, Why
 from agentgym.tasks.folder_files import refuse_links_out, text_in, texts_of
 from agentgym.tasks.folders.spec import AgentSpec, Health, MachineNeeds, TaskFolder, VerifierSpec
-from agentgym.tasks.folders.variables import resolved
+
+_TEMPLATE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
+
+
+def resolved(values: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with their templates filled in.
+
+    Nothing is read from the environment of this process: a task is not trusted with the secrets in it.
+
+    Args:
+        values: The variables as the task has them.
+        given: What the user gives to tasks.
+
+    Raises:
+        Unusable: A variable without a default is not given.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name, default = found[1], found[2]
+        if name not in given and default is None:
+            raise Unusable(f"it needs the variable {name}; give it with variables={{{name!r}: ...}}", Why.UNSUPPORTED)
+        return given.get(name, default or "")
+
+    return {str(name): _TEMPLATE.sub(value, str(text)) for name, text in values.items()}
+
 
 CONFIG = "task.toml"
 _CANARY = re.compile(r"(?:<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)

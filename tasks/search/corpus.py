@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentgym.errors import TaskError
+from agentgym.base.errors import TaskError
 from agentgym.tasks.search.world import DEFAULT_PASSAGES, World, open_world
 from agentgym.tools.index.base import Document
 

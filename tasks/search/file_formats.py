@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import UsageError
-from agentgym.task_files.left_out import Quarantine, Unusable
+from agentgym.base.errors import UsageError
+from agentgym.core.task_files import Quarantine, Unusable
 from agentgym.tasks.records import Record, as_object, read_records, whole_object
 from agentgym.tasks.splitting import refuse_empty
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from agentgym.choices import one_of
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import Task, TaskList
-from agentgym.task_files.left_out import LeftOut, Quarantine
+from agentgym.base.choices import one_of
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.task import Task, TaskList
+from agentgym.core.task_files import LeftOut, Quarantine
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import existing, files_in
 from agentgym.tasks.search.file_formats import CORPUS, FORMATS, QUESTIONS, Passage, Question, closed_corpus, detect

@@ -11,8 +11,8 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import SHARES, Task, check_split, parse_task_id, split_of
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.task import SHARES, Task, check_split, parse_task_id, split_of
 from agentgym.tasks.search.corpus import documents_of
 from agentgym.tasks.search.entities import MONTHS
 from agentgym.tasks.search.features import Feature

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache
 from random import Random
 
-from agentgym.task import TEST, TRAIN, VALIDATION
+from agentgym.core.task import TEST, TRAIN, VALIDATION
 
 SPLITS = (TRAIN, VALIDATION, TEST)
 WORLDS_APART = 20

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, get_args
 
-from agentgym.choices import one_of, some_of
-from agentgym.errors import UsageError
+from agentgym.base.choices import one_of, some_of
+from agentgym.base.errors import UsageError
+from agentgym.core.task import Task
 from agentgym.procedural import Families, ProceduralTasks, Wording
-from agentgym.task import Task
 from agentgym.tasks.search.entities import capitalized
 from agentgym.tasks.search.families import chain, compare, count, given, lookup, time, trap
 from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import FAMILIES, Draft, Family
+from agentgym.tasks.search.questions import FAMILIES, Draft, Family, Scene
 from agentgym.tasks.search.relations.catalog import RELATION_NAMES
-from agentgym.tasks.search.scene import Scene
 from agentgym.tasks.search.world import DEFAULT_PASSAGES, open_world
 
 FAMILY_MODULES = (lookup, chain, compare, count, time, trap, given)

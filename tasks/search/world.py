@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from random import Random
 
-from agentgym.choices import one_of
-from agentgym.errors import UsageError
+from agentgym.base.choices import one_of
+from agentgym.base.errors import UsageError
 from agentgym.tasks.search.building.events import add_events
 from agentgym.tasks.search.building.organisations import add_organisations
 from agentgym.tasks.search.building.people import add_people

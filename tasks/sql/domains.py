@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from agentgym.choices import some_of
+from agentgym.base.choices import some_of
 
 HELD_OUT = ("bike_share", "satellites", "wines", "zoo")
 """Domains that appear in the split `test_unseen` and in no other."""

@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym.choices import one_of
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import TEST, TEST_UNSEEN, TRAIN, VALIDATION, Task, TaskList, split_of
-from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why, counted
+from agentgym.base.choices import one_of
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.task import TEST, TEST_UNSEEN, TRAIN, VALIDATION, Task, TaskList, split_of
+from agentgym.core.task_files import LeftOut, Quarantine, Unusable, Why, counted
 from agentgym.tasks.read_tasks import ReadTask, read_tasks
 from agentgym.tasks.records import NoEntries, Record, existing, files_in, read_records
 from agentgym.tasks.splitting import Splitter, named_split, refuse_empty

@@ -14,9 +14,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentgym.caches import cache_folder
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.task_files.left_out import Why
+from agentgym.base.cache import cache_folder
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.core.task_files import Why
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_file
 
 _LIMITS = QueryLimits(timeout_s=10.0, max_rows=2)

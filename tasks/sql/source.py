@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, get_args
 
-from agentgym.choices import one_of, some_of
-from agentgym.errors import UsageError
+from agentgym.base.choices import one_of, some_of
+from agentgym.base.errors import UsageError
+from agentgym.core.task import Task
 from agentgym.procedural import Families, ProceduralTasks, Wording, divide, must_belong
-from agentgym.task import Task
 from agentgym.tasks.sql.database import ENGINE_KEY, database_for
 from agentgym.tasks.sql.domains import HELD_OUT, domain_names
 from agentgym.tasks.sql.families import basic, filtering, group, join, nested, relate, steps, window

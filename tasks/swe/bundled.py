@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.task import TEST, TRAIN, VALIDATION, Task, TaskList
 from agentgym.tasks.swe.instance import Instance, file_of, from_task, read_instances, to_task, write_instances
 from agentgym.tasks.swe.package import Package, package_of, read_tree
 from agentgym.tools.patches import apply_patch

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from agentgym.choices import nearest
-from agentgym.errors import UsageError
-from agentgym.task import Task
+from agentgym.base.choices import nearest
+from agentgym.base.errors import UsageError
+from agentgym.core.task import Task
 
 PREFIX_IDS = "prefix_ids"
 """Key in `meta`: test ids that the data set cut at a blank; each stands for the reported tests that continue it."""

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from agentgym.caches import cache_folder
-from agentgym.errors import BrokenTask
-from agentgym.task_files.left_out import Unusable
+from agentgym.base.cache import cache_folder
+from agentgym.base.errors import BrokenTask
+from agentgym.core.task_files import Unusable
 from agentgym.tasks.swe.formats.swebench import PYTEST, without_conda
 from agentgym.tasks.swe.instance import PYTHON, Instance
 from agentgym.tasks.swe.package import read_tree

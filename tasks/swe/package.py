@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 
-from agentgym.errors import UsageError
-from agentgym.syntax import parse
+from agentgym.base.errors import UsageError
+from agentgym.base.syntax import parse
 
 MAX_FILES = 20_000
 MAX_FILE_BYTES = 20 * 2**20

@@ -17,8 +17,8 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 from py_compile import PycInvalidationMode
 
-from agentgym.caches import cache_folder, into_cache
-from agentgym.errors import InfrastructureError, require
+from agentgym.base.cache import cache_folder, into_cache
+from agentgym.base.errors import InfrastructureError, require
 
 NAMES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 """Distributions that pytest requires."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-from agentgym.errors import UsageError
-from agentgym.task_files.left_out import Unusable, Why
+from agentgym.base.errors import UsageError
+from agentgym.core.task_files import Unusable, Why
 
 _PLACEHOLDER = re.compile(r"__([A-Z_]+?)__")
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from agentgym import procedural
-from agentgym.errors import TaskError, UsageError
+from agentgym.base.errors import TaskError, UsageError
 from agentgym.procedural import Families, NoFit, Wording
 
 Step = Mapping[str, Any]

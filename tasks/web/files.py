@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentgym.choices import one_of
-from agentgym.task import TEST, Task, TaskList
-from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why
+from agentgym.base.choices import one_of
+from agentgym.core.task import TEST, Task, TaskList
+from agentgym.core.task_files import LeftOut, Quarantine, Unusable, Why
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import Record, existing, read_records, whole_object
 from agentgym.tasks.splitting import SPLITS, refuse_empty

@@ -13,8 +13,8 @@ from pkgutil import iter_modules
 from random import Random
 from typing import Any
 
+from agentgym.core.task import Task
 from agentgym.procedural import SEED_DIGITS, ProceduralTasks
-from agentgym.task import Task
 from agentgym.tasks.web.family import FAMILIES, WebFamily, WebScene, gold_of
 from agentgym.tasks.web.sites.episode import new_database
 from agentgym.tasks.web.sites.site import SITE_MODULES, find_site

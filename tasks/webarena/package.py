@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agentgym.core.task_files import Unusable
 from agentgym.interop.packages import require_package
-from agentgym.task_files.left_out import Unusable
 
 _PACKAGE = "webarena_verified"
 SUBSETS = ("hard", "non-hard")

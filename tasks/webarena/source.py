@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.choices import one_of
+from agentgym.base.choices import one_of
+from agentgym.core.task import TEST, Task, TaskList
+from agentgym.core.task_files import LeftOut, Quarantine, Unusable
 from agentgym.interop.packages import require_package
-from agentgym.task import TEST, Task, TaskList
-from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import Record, existing, read_records
 from agentgym.tasks.splitting import Splitter, refuse_empty

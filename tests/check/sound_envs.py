@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.errors import ToolError
-from agentgym.messages import Message, ToolCall, text_of
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
+from agentgym.base.errors import ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import Message, ToolCall, text_of
+from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
 
 Opening = tuple[list[Message], dict[str, Any]]
 """The type of a reset's result."""

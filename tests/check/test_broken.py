@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentgym import checks
-from agentgym.checks import CHECKS, Check, CheckStatus, Report, check_names, run_checks
+from agentgym import check as checks
+from agentgym.check import CHECKS, Check, CheckStatus, Report, check_names, run_checks
 from tests.order_faults import FAULTS
 
 FRESH_PROCESS = {
@@ -221,7 +221,7 @@ def test_a_check_alone_detects_the_broken_promise():
 
 def test_every_check_is_in_the_suite_with_a_unique_name_and_a_failing_case():
     files = pkgutil.iter_modules(checks.__path__)
-    modules = [importlib.import_module(f"agentgym.checks.{module.name}") for module in files]
+    modules = [importlib.import_module(f"agentgym.check.{module.name}") for module in files]
     written = {value.name for module in modules for value in vars(module).values() if isinstance(value, Check)}
     assert written == set(check_names())
     assert len(written) == len(CHECKS)

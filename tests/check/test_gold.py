@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agentgym.checks.catalog import Check
-from agentgym.checks.gold import gold_hidden_at_start, gold_hidden_in_play, secrets_of, shows
-from agentgym.checks.outcomes import CheckFailed
-from agentgym.checks.subject import Subject
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
+from agentgym.base.errors import ToolError
+from agentgym.check.catalog import Check
+from agentgym.check.gold import gold_hidden_at_start, gold_hidden_in_play, secrets_of, shows
+from agentgym.check.outcomes import CheckFailed
+from agentgym.check.subject import Subject
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
 from tests.check.sound_envs import SPLITS, SoundEnv, SoundOpenEnv, boxes_task, closed_task
 from tests.refusals import differing
 

@@ -8,16 +8,15 @@ from typing import Any, ClassVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.checks.contest import contest
-from agentgym.checks.honest import failing_attempts, spoiled_values
-from agentgym.checks.play import RecordedEpisode, assistant_call, play
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution, StepResult
-from agentgym.env import Env
-from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME
-from agentgym.script import as_action, solution_player
-from agentgym.task import Task
+from agentgym.check.honest import contest, failing_attempts, spoiled_values
+from agentgym.check.play import RecordedEpisode, assistant_call, play
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution, StepResult
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import as_action, solution_player
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import Task
 from tests.check.sound_envs import SoundEnv, SoundFailingEnv, SoundTalkEnv, boxes_task
 from tests.refusals import differing
 

@@ -7,14 +7,21 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks.catalog import Check
-from agentgym.checks.hostile import hostile_arguments, hostile_messages, hostile_text
-from agentgym.checks.hostile_inputs import ARGUMENT_TEXTS, MESSAGES, TEXTS, VALUES
-from agentgym.checks.outcomes import CheckFailed
-from agentgym.checks.subject import Subject
-from agentgym.dialects import dialect_names
-from agentgym.engine.steps import StepResult
-from agentgym.env import Env
+from agentgym.check.catalog import Check
+from agentgym.check.hostile import (
+    ARGUMENT_TEXTS,
+    MESSAGES,
+    TEXTS,
+    VALUES,
+    hostile_arguments,
+    hostile_messages,
+    hostile_text,
+)
+from agentgym.check.outcomes import CheckFailed
+from agentgym.check.subject import Subject
+from agentgym.core.dialects import dialect_names
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.env import Env
 from tests.check.sound_envs import SoundEnv
 from tests.refusals import refusal
 

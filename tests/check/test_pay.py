@@ -8,22 +8,21 @@ from typing import Any, Literal
 
 import pytest
 
-from agentgym.checks import CheckStatus, run_checks
-from agentgym.checks.adversaries import KINDS, adversaries, ending_tools, junk_arguments
-from agentgym.checks.contest import Contest
-from agentgym.checks.luck import is_no_luck
-from agentgym.checks.outcomes import CheckFailed, CheckSkipped, CheckWarned
-from agentgym.checks.pay import junk_scores_low, paid_schemes, useful_work_pays
-from agentgym.checks.play import RecordedEpisode, assistant_call, play
-from agentgym.checks.subject import Subject
-from agentgym.endings import Reason
-from agentgym.engine.spaces import Action
-from agentgym.engine.steps import StepResult
-from agentgym.env import Env
-from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME, Scheme
-from agentgym.task import Task
-from agentgym.toolset import tool
+from agentgym.check import CheckStatus, run_checks
+from agentgym.check.adversaries import KINDS, adversaries, ending_tools, junk_arguments
+from agentgym.check.honest import Contest
+from agentgym.check.outcomes import CheckFailed, CheckSkipped, CheckWarned, is_no_luck
+from agentgym.check.pay import junk_scores_low, paid_schemes, useful_work_pays
+from agentgym.check.play import RecordedEpisode, assistant_call, play
+from agentgym.check.subject import Subject
+from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import Action
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME, Scheme
+from agentgym.core.task import Task
+from agentgym.core.toolset import tool
 from tests.check.sound_envs import SoundEnv, SoundTalkEnv, boxes_task
 from tests.grid_envs import lake_task
 from tests.refusals import differing

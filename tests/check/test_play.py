@@ -8,21 +8,14 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks.outcomes import CheckFailed
-from agentgym.checks.play import (
-    Broken,
-    difference,
-    idle_player,
-    must_equal,
-    play,
-    replayed,
-)
-from agentgym.endings import Reason
-from agentgym.engine.spaces import Action
-from agentgym.env import Env
-from agentgym.messages import ToolCall, assistant, text_of
-from agentgym.script import solution_player
-from agentgym.task import Task
+from agentgym.check.outcomes import CheckFailed
+from agentgym.check.play import Broken, difference, idle_player, must_equal, play, replayed
+from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import Action
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, assistant, text_of
+from agentgym.core.policy import solution_player
+from agentgym.core.task import Task
 from tests.counter_env import Counter, call, counter_task
 from tests.refusals import differing, refusal
 

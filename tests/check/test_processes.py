@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.checks import CheckStatus, Report, check_names, run_checks
-from agentgym.checks.report import shown_rows
-from agentgym.cli import app
-from agentgym.registry import register
+from agentgym.check import CheckStatus, Report, check_names, run_checks
+from agentgym.check.report import shown_rows
+from agentgym.cli.app import app
+from agentgym.core.registry import register
 from tests.check.sound_envs import SoundEnv
 from tests.check.test_broken import ELSEWHERE, unnoticed
 from tests.order_faults import FAULTS, Fault

@@ -16,22 +16,22 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from agentgym.checks import CHECKS, CheckStatus, print_report, run_checks
-from agentgym.checks.catalog import Check
-from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
-from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
-from agentgym.checks.probe import JOBS_BY_HASH_SEED
-from agentgym.checks.probe_child import JOBS
-from agentgym.checks.subject import Subject
-from agentgym.cli import app
-from agentgym.dialects import dialect_names
-from agentgym.endings import Reason
-from agentgym.engine.spaces import MessagesSpace
-from agentgym.engine.steps import Solution, StepResult
-from agentgym.errors import NoSolution, UsageError
-from agentgym.messages import ToolCall, text_of, user
-from agentgym.rewards import OUTCOME, Scheme
-from agentgym.task import GeneratedTasks, Task
+from agentgym.base.errors import NoSolution, UsageError
+from agentgym.check import CHECKS, CheckStatus, print_report, run_checks
+from agentgym.check.catalog import Check
+from agentgym.check.contract import MAX_MESSAGE_CHARS, observation_problem
+from agentgym.check.outcomes import Blocked, CheckFailed, CheckSkipped
+from agentgym.check.probe import JOBS_BY_HASH_SEED
+from agentgym.check.probe_child import JOBS
+from agentgym.check.subject import Subject
+from agentgym.cli.app import app
+from agentgym.core.dialects import dialect_names
+from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import MessagesSpace
+from agentgym.core.engine.steps import Solution, StepResult
+from agentgym.core.messages import ToolCall, text_of, user
+from agentgym.core.rewards import OUTCOME, Scheme
+from agentgym.core.task import GeneratedTasks, Task
 from tests.check.sound_envs import SoundEnv, boxes_task
 from tests.check.test_broken import IN_PROCESS
 
@@ -220,7 +220,7 @@ def test_wrappers_sum_rewards_and_random_actions_may_solve_half_of_the_tasks():
 
 
 def test_processes_are_started_only_for_checks_that_need_them(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("agentgym.checks.probe.ProbeProcess", None)
+    monkeypatch.setattr("agentgym.check.probe.ProbeProcess", None)
     assert run_checks("tests.check.sound_envs:SoundEnv", only=["pickles", "deterministic"]).passed
     assert {job for jobs in JOBS_BY_HASH_SEED.values() for job in jobs} == set(JOBS)
 

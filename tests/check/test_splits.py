@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from agentgym.checks import run_checks
-from agentgym.task import GeneratedTasks, Task
+from agentgym.check import run_checks
+from agentgym.core.task import GeneratedTasks, Task
 from tests.check.sound_envs import SoundTalkEnv
 from tests.refusals import differing
 

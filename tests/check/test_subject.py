@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agentgym.checks import subject as subjects
-from agentgym.checks.outcomes import Blocked, CheckSkipped
-from agentgym.checks.play import Broken
-from agentgym.checks.subject import PLAYERS, Subject
-from agentgym.env import Env
-from agentgym.registry import register
-from agentgym.task import GeneratedTasks, Task
+from agentgym.check import subject as subjects
+from agentgym.check.outcomes import Blocked, CheckSkipped
+from agentgym.check.play import Broken
+from agentgym.check.subject import PLAYERS, Subject
+from agentgym.core.env import Env
+from agentgym.core.registry import register
+from agentgym.core.task import GeneratedTasks, Task
 from tests.check.sound_envs import SoundEnv, boxes_task
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.checks.clues import class_state, clues_while
-from agentgym.checks.forks import ForkFailed, in_fork
-from agentgym.checks.play import RecordedEpisode, canonical
-from agentgym.checks.stumble import PER_TASK, Slip, stumbles_of
-from agentgym.checks.subject import Subject
-from agentgym.checks.watch import ProcessWatch
+from agentgym.check.holdings import ForkFailed, in_fork
+from agentgym.check.honest import PER_TASK, Slip, stumbles_of
+from agentgym.check.play import RecordedEpisode, canonical
+from agentgym.check.subject import Subject
+from agentgym.check.surroundings import class_state, clues_while
+from agentgym.check.watch import ProcessWatch
 from tests.orders import CachingEnv, OrdersEnv
 from tests.refusals import differing, not_refused
 

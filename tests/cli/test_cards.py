@@ -13,13 +13,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentgym import Channel, Env, GeneratedTasks, Reason, Task, ToolCall, tool
-from agentgym.cards import CardSubject, card, overview, read_speeds, subjects
-from agentgym.cards.card import EXAMPLE, SCORES
-from agentgym.cards.speeds import Speed
-from agentgym.cli import app
+from agentgym.base.errors import UsageError
+from agentgym.check.cards import CardSubject, card, overview, read_speeds, subjects
+from agentgym.check.cards.card import EXAMPLE, SCORES, Speed
+from agentgym.cli.app import app
+from agentgym.core.registry import load_class
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.errors import UsageError
-from agentgym.registry import load_class
 from agentgym.tools.sandbox.registry import automatic
 from tests.browsers import why_no_browser
 from tests.refusals import not_refused

@@ -14,14 +14,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentgym import __version__
-from agentgym.cli import app
-from agentgym.commands.options import choose_tasks
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.cli.app import app
+from agentgym.cli.options import choose_tasks
+from agentgym.core.making import make_env
+from agentgym.core.task import read_manifest
+from agentgym.core.trajectory import read_jsonl, write_jsonl
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.making import make_env
-from agentgym.policy_loader import has_weights
-from agentgym.task import read_manifest
-from agentgym.trajectory import read_jsonl, write_jsonl
+from agentgym.eval.policy_loader import has_weights
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_help_names_commands_of_all_folders():
 @pytest.mark.real
 def test_help_imports_no_heavy_packages():
     code = (
-        "import sys; from agentgym.cli import app\n"
+        "import sys; from agentgym.cli.app import app\n"
         "try: app(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'torch', 'numpy', 'gymnasium', 'duckdb', 'pydantic'} & set(sys.modules)\n"
@@ -189,7 +189,7 @@ def test_replay_finds_tasks_of_a_manifest():
         (["tasks", "build", "swe", "--from", ".", "--out", "/dev/null/x"], "cannot write to the folder"),
         (["new", "2fast"], "'2fast'"),
         (["eval", "--env", "receipt"], "a class of your own is named module:Class"),
-        (["check", "agentgym.interop.gym:GymEnv"], "cannot be made without id: pass --set id=VALUE"),
+        (["check", "agentgym.interop.envs.gym:GymEnv"], "cannot be made without id: pass --set id=VALUE"),
         (["eval", "--env", "guess", "--policy", "vllm:mine"], "vLLM finds no model 'mine': give a folder"),
         (["index", "search", "nowhere", "words"], "build one with: agentgym index build"),
     ],
@@ -212,7 +212,7 @@ def test_errors_and_ctrl_c_print_no_traceback(monkeypatch: pytest.MonkeyPatch, r
     def broken(**kwargs: Any) -> None:
         raise raised
 
-    monkeypatch.setattr("agentgym.commands.listing.environments_table", broken)
+    monkeypatch.setattr("agentgym.cli.listing.environments_table", broken)
     result = run("list")
     assert result.exit_code == code
     assert "Traceback" not in result.output
@@ -227,7 +227,7 @@ def test_a_missing_extra_names_its_installation(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.real
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["--env", "guess", "--show-config"]])
 def test_help_and_settings_of_training_need_no_torch(words: list[str]):
-    code = "import sys; sys.modules['torch'] = None; from agentgym.cli import main; main()"
+    code = "import sys; sys.modules['torch'] = None; from agentgym.cli.app import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "train", *words], capture_output=True, text=True, check=True)
     assert "agentgym train --env sql" in done.stdout or "env: guess" in done.stdout
 

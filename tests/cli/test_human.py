@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.endings import Reason
-from agentgym.evaluation import Summary, evaluate_async
-from agentgym.messages import calls_of
+from agentgym.cli.app import app
+from agentgym.core.endings import Reason
+from agentgym.core.messages import calls_of
+from agentgym.core.task import Task
+from agentgym.core.trajectory import read_jsonl
+from agentgym.eval.evaluation import Summary, evaluate_async
+from agentgym.eval.human import HumanPolicy, Stopped
 from agentgym.rollout import EnvFactory, Limits
-from agentgym.task import Task
-from agentgym.terminal.human import HumanPolicy, Stopped
-from agentgym.trajectory import read_jsonl
 from tests.terminals import at_terminal
 
 FACTORY = EnvFactory("agentgym/guess-v0", {"max_turns": 3})
@@ -78,7 +78,7 @@ def test_without_a_terminal_the_error_names_it(options: list[str]):
     assert (result.exit_code, result.output.count("needs a terminal")) == (1 if options else 2, 1)
 
 
-RUN = "from agentgym.cli import main; main()"
+RUN = "from agentgym.cli.app import main; main()"
 EVAL = ["eval", "--env", "guess", "-n", "2", "--set", "max_turns=2", "--policy", "human", "--out"]
 
 

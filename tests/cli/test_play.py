@@ -8,15 +8,15 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.commands.play import PlaySession
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.errors import ToolError
+from agentgym.cli.play import PlaySession
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, calls_of
+from agentgym.core.task import Task, TaskList
+from agentgym.core.toolset import tool
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall, calls_of
-from agentgym.task import Task, TaskList
-from agentgym.terminal.typed import read_action
-from agentgym.toolset import tool
+from agentgym.eval.human import read_action
 from tests.refusals import differing, not_refused
 
 HIDDEN = 7

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.checks import run_checks
-from agentgym.commands.scaffold import write_scaffold
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
+from agentgym.check import run_checks
+from agentgym.cli.scaffold import write_scaffold
 from tests.refusals import differing, not_refused
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.commands.suite_runs import SuitesRequest, run_suites
-from agentgym.errors import UsageError
-from agentgym.results.folder import read_results
-from agentgym.suites import load_suite
-from agentgym.suites.pinning import pin_tasks
-from agentgym.trajectory import read_jsonl
+from agentgym.base.errors import UsageError
+from agentgym.cli.app import app
+from agentgym.cli.suite_runs import SuitesRequest, run_suites
+from agentgym.core.trajectory import read_jsonl
+from agentgym.eval.results.folder import read_results
+from agentgym.eval.suites import load_suite
+from agentgym.eval.suites.pinning import pin_tasks
 from tests.endpoints import Fake, Said, call, calling, completion
 
 SUITE = "name: one\nversion: 1\nentries:\n  - env: guess\n"

@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.endings import Reason
-from agentgym.messages import Message, ToolCall, assistant, system, user
-from agentgym.terminal.printing import plain, print_list, print_message, print_trajectory, select
-from agentgym.trajectory import Tokens, Trajectory, Turn
+from agentgym.core.display import plain, print_list, print_message, print_trajectory, select
+from agentgym.core.endings import Reason
+from agentgym.core.messages import Message, ToolCall, assistant, system, user
+from agentgym.core.trajectory import Tokens, Trajectory, Turn
 
 ENDS = ("length", "stop")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agentgym.trajectory import read_jsonl
+from agentgym.core.trajectory import read_jsonl
 from tests.stopped import HANG_S, Command, command
 from tests.terminals import at_terminal
 from tests.waiting import eventually
@@ -57,7 +57,7 @@ def test_a_second_ctrl_c_ends_a_command_that_cannot_close(tmp_path: Path):
 
 STUCK = """
 import hashlib, signal, time
-from agentgym.terminal.signals import interruptible
+from agentgym.base.signals import interruptible
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with interruptible():
@@ -92,7 +92,7 @@ def test_a_second_ctrl_c_interrupts_a_blocking_library_call():
 
 REPEATED = """
 import os, signal, sys
-from agentgym.terminal.signals import interruptible
+from agentgym.base.signals import interruptible
 
 with interruptible():
     try:
@@ -112,7 +112,7 @@ def test_repeated_sigterms_do_not_disturb_the_cleanup():
 
 FORKED = """
 import os, signal
-from agentgym.terminal.signals import interruptible
+from agentgym.base.signals import interruptible
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with interruptible():
@@ -135,7 +135,7 @@ def test_signals_of_a_forked_process_do_not_reach_its_parent():
 
 JUST_BEFORE = """
 import ctypes, functools, readline, signal, sys
-from agentgym.terminal.signals import interruptible
+from agentgym.base.signals import interruptible
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # readline calls this after it has shown the prompt. In C code, Python records a signal without handling it.

@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 
-from agentgym.engine.answers import as_data, as_text, finite, message_of, opening_messages, without_pictures
-from agentgym.engine.steps import reset_options, select_task, training_step_in
-from agentgym.errors import InfrastructureError, ToolError, UsageError
-from agentgym.messages import Pictured, assistant, system, user
-from agentgym.task import GeneratedTasks
-from agentgym.toolset import MAX_RESULT_CHARS
+from agentgym.base.errors import InfrastructureError, ToolError, UsageError
+from agentgym.core.engine.steps import (
+    as_data,
+    as_text,
+    finite,
+    message_of,
+    opening_messages,
+    reset_options,
+    select_task,
+    training_step_in,
+    without_pictures,
+)
+from agentgym.core.messages import Pictured, assistant, system, user
+from agentgym.core.task import GeneratedTasks
+from agentgym.core.toolset import MAX_RESULT_CHARS
 from tests.counter_env import counter_task
 
 TASKS = GeneratedTasks("counter", counter_task, {"train": None, "test": 3})

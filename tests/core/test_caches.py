@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.caches import into_cache
+from agentgym.base.cache import into_cache
 
 
 def test_a_folder_is_moved_into_the_cache(tmp_path):

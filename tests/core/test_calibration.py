@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agentgym.calibration import calibration
-from agentgym.endings import Reason
-from agentgym.rewards import OUTCOME
-from agentgym.trajectory import Trajectory, Turn
+from agentgym.core.endings import Reason
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.trajectory import Trajectory, Turn
+from agentgym.eval.measures import calibration
 
 
 def episode(confidence: Any, solved: bool) -> Trajectory:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.choices import explicit_choices, limits_from, one_of, settings_of, some_of
-from agentgym.counts import count_of
+from agentgym.base.choices import count_of, explicit_choices, limits_from, one_of, settings_of, some_of
 from tests.refusals import not_refused, refusal
 
 SITES = ("shop", "mail")

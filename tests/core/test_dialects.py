@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentgym.dialects import DIALECTS, Parsed, dialect_names, get_dialect
-from agentgym.dialects.base import MAX_ACTION_CHARS
-from agentgym.dialects.text import TextDialect
+from agentgym.core.dialects import DIALECTS, Parsed, dialect_names, get_dialect
+from agentgym.core.dialects.base import MAX_ACTION_CHARS
+from agentgym.core.dialects.text import TextDialect
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.toolset import Toolset, tool
 from agentgym.envs.guess import GuessEnv
-from agentgym.messages import ToolCall, text_of
-from agentgym.toolset import Toolset, tool
 from tests.refusals import not_refused
 from tests.rollout_cases import Letters, Speaker, jobs, run
 
@@ -276,7 +276,7 @@ def test_compact_is_short_and_escapes_text_that_looks_like_a_call():
 def test_dialects_load_by_name_or_path_and_unknown_names_get_a_hint():
     assert get_dialect(DIALECTS["tags"]).name == "tags"
     rows = [("herms", "did you mean 'hermes'"), ("template", "template:MODEL")]
-    rows += [(name, "dialect") for name in ("nowhere:Class", "agentgym.dialects.base:Nothing", "json:loads")]
+    rows += [(name, "dialect") for name in ("nowhere:Class", "agentgym.core.dialects.base:Nothing", "json:loads")]
     assert not_refused(get_dialect, [*rows, ("collections:OrderedDict", "dialect")]) == []
 
 

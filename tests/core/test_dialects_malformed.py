@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from agentgym.dialects import get_dialect
-from agentgym.dialects.base import MAX_ACTION_CHARS
-from agentgym.dialects.text import text_parameters
-from agentgym.env import Env
-from agentgym.messages import text_of
-from agentgym.schema_tool import schema_tools
-from agentgym.task import Task, TaskList
-from agentgym.toolset import Toolset, tool
+from agentgym.core.dialects import get_dialect
+from agentgym.core.dialects.base import MAX_ACTION_CHARS
+from agentgym.core.dialects.text import text_parameters
+from agentgym.core.env import Env
+from agentgym.core.messages import text_of
+from agentgym.core.schema_tool import schema_tools
+from agentgym.core.task import Task, TaskList
+from agentgym.core.toolset import Toolset, tool
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 HERMES = {

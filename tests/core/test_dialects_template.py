@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym.dialects.base import Parsed
-from agentgym.dialects.families import FAMILIES, xml_in_tags
-from agentgym.dialects.template import TemplateDialect
-from agentgym.errors import ToolError, UsageError
-from agentgym.messages import ToolCall, user
-from agentgym.toolset import Toolset, tool
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.core.dialects.base import Parsed
+from agentgym.core.dialects.families import FAMILIES, xml_in_tags
+from agentgym.core.dialects.template import TemplateDialect
+from agentgym.core.messages import ToolCall, user
+from agentgym.core.toolset import Toolset, tool
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.template_dialect import of_tokenizer
 from tests.chat_templates import tokenizer_of

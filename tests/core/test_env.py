@@ -12,13 +12,13 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import SyncVectorEnv
 
-from agentgym.endings import Ending, Reason
-from agentgym.env import Env
-from agentgym.errors import InfrastructureError, TaskError, ToolError
-from agentgym.messages import ToolCall, text_of
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.task import GeneratedTasks
-from agentgym.toolset import tool
+from agentgym.base.errors import InfrastructureError, TaskError, ToolError
+from agentgym.core.endings import Ending, Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.core.task import GeneratedTasks
+from agentgym.core.toolset import tool
 from tests.counter_env import Counter, call, counter_task, started
 from tests.refusals import differing, not_refused, refusal
 
@@ -55,7 +55,9 @@ def test_the_turn_limit_truncates_and_grades_unless_the_last_turn_answers():
 def test_the_time_limit_truncates(monkeypatch: pytest.MonkeyPatch):
     for limit_s, is_over in ((5.0, True), (3600.0, False)):
         clock = count(step=10)
-        monkeypatch.setattr("agentgym.engine.playing.time", SimpleNamespace(monotonic=lambda clock=clock: next(clock)))
+        monkeypatch.setattr(
+            "agentgym.core.engine.playing.time", SimpleNamespace(monotonic=lambda clock=clock: next(clock))
+        )
         result = started(time_limit_s=limit_s).step(call("add", number=1))
         assert (result.truncated, result.info.get("ending") == "time") == (is_over, is_over)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.env import Env
-from agentgym.messages import text_of
-from agentgym.toolset import tool
+from agentgym.core.endings import Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import text_of
+from agentgym.core.toolset import tool
 from tests.counter_env import AsyncCounter, Counter, call, started
 
 KINDS = pytest.mark.parametrize("kind", [Counter, AsyncCounter])

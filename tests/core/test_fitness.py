@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.errors import UsageError
-from agentgym.fitness import check_prompt_fits, why_barren
-from agentgym.registry import make
+from agentgym.base.errors import UsageError
+from agentgym.core.registry import make
 from agentgym.rollout import EnvFactory
+from agentgym.rollout.fitness import check_prompt_fits, why_barren
 from tests.refusals import differing
 from tests.rollout_cases import Letters
 

@@ -6,10 +6,9 @@ import asyncio
 from typing import Any
 
 from agentgym import make
-from agentgym.history import drop_reasoning, shorten_observations
-from agentgym.messages import Message, ToolCall, assistant, system, text_of, tool_result, user, with_pictures
-from agentgym.policy import FunctionPolicy
-from agentgym.seat import Seat
+from agentgym.core.history import drop_reasoning, shorten_observations
+from agentgym.core.messages import Message, ToolCall, assistant, system, text_of, tool_result, user, with_pictures
+from agentgym.core.policy import FunctionPolicy, Seat
 
 PAGE = "x" * 1_000
 OBSERVATIONS = ("user", "tool")

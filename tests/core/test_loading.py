@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from agentgym.dialects import get_dialect
-from agentgym.engine.sharing import shared
-from agentgym.loading import load_named
-from agentgym.policy_loader import load_policy
-from agentgym.registry import class_of, load_class, register
+from agentgym.base.loading import load_named
+from agentgym.core.dialects import get_dialect
+from agentgym.core.registry import class_of, load_class, register
+from agentgym.core.task_files import shared
+from agentgym.eval.policy_loader import load_policy
 from tests.refusals import differing, not_refused, refusal
 
 MINE = """
 from json import dumps
-from agentgym.policy import ScriptedPolicy, SilentPolicy
+from agentgym.core.policy import ScriptedPolicy, SilentPolicy
 
 def make_policy():
     return SilentPolicy()

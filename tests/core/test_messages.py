@@ -6,8 +6,8 @@ import json
 from types import MappingProxyType
 from typing import Any
 
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall, assistant, calls_of, pictures_in, text_of, user, with_pictures
+from agentgym.base.errors import ToolError
+from agentgym.core.messages import ToolCall, assistant, calls_of, pictures_in, text_of, user, with_pictures
 from tests.refusals import differing, not_refused, refusal
 
 

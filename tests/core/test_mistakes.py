@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.env import Env
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall, assistant
-from agentgym.mistakes import OF_CALLS, OF_TURNS, Mistake, count_of
-from agentgym.schema_tool import SchemaTool
+from agentgym.base.errors import OF_CALLS, OF_TURNS, Mistake, ToolError, count_of
+from agentgym.core.endings import Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, assistant
+from agentgym.core.schema_tool import SchemaTool
+from agentgym.core.toolset import tool
 from agentgym.tools.database.base import QueryError, QueryErrorKind
-from agentgym.toolset import tool
 from tests.counter_env import Counter, call
 from tests.refusals import differing
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from agentgym import Env, InfrastructureError, Message, Task, ToolCall, UsageError, tool
-from agentgym.endings import Reason
-from agentgym.engine.steps import StepResult
-from agentgym.engine.threads import blocks
-from agentgym.messages import assistant, text_of
-from agentgym.records.replay import replay
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.engine.threads import blocks
+from agentgym.core.messages import assistant, text_of
+from agentgym.core.replay import replay
 from agentgym.rollout import Limits
 from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
 

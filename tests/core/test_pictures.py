@@ -8,8 +8,8 @@ import json
 import pytest
 
 from agentgym import Env, GeneratedTasks, Reason, Task, tool
-from agentgym.dialects import DIALECTS
-from agentgym.messages import Pictured, ToolCall, pictures_in, text_of
+from agentgym.core.dialects import DIALECTS
+from agentgym.core.messages import Pictured, ToolCall, pictures_in, text_of
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
 

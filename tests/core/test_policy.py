@@ -8,17 +8,25 @@ from typing import Any
 
 import pytest
 
-from agentgym.dialects.hermes import Hermes
-from agentgym.engine.spaces import Action
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.errors import UsageError
+from agentgym.core.dialects.hermes import Hermes
+from agentgym.core.engine.spaces import Action
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import Message, ToolCall, assistant, text_of, user
+from agentgym.core.policy import (
+    ChatPolicy,
+    FunctionPolicy,
+    RandomPolicy,
+    Script,
+    ScriptedPolicy,
+    Seat,
+    as_action,
+    solution_player,
+    steps,
+)
+from agentgym.core.toolset import Toolset
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import UsageError
-from agentgym.messages import Message, ToolCall, assistant, text_of, user
-from agentgym.policy import ChatPolicy, FunctionPolicy, RandomPolicy, ScriptedPolicy
-from agentgym.script import Script, as_action, solution_player, steps
-from agentgym.seat import Seat
-from agentgym.toolset import Toolset
 
 GUESS = ToolCall("guess", {"number": 5})
 

@@ -13,7 +13,8 @@ import pytest
 
 import agentgym.procedural
 from agentgym import procedural
-from agentgym.errors import TaskError
+from agentgym.base.errors import TaskError
+from agentgym.core.task import SHARES, Task, iterate, split_of
 from agentgym.procedural import (
     SEED_DIGITS,
     Families,
@@ -25,7 +26,6 @@ from agentgym.procedural import (
     divide,
     must_belong,
 )
-from agentgym.task import SHARES, Task, iterate, split_of
 from tests.refusals import not_refused, refusal
 
 

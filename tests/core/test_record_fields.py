@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from agentgym.records.fields import (
+from agentgym.base.fields import (
     excerpt_of,
     is_count,
     is_counts,

@@ -9,9 +9,9 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from agentgym.env import Env
+from agentgym.core.env import Env
+from agentgym.core.registry import list_environments, load_class, make, register, resolve
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.registry import list_environments, load_class, make, register, resolve
 from tests.refusals import not_refused
 
 PLUGIN = '''
@@ -86,7 +86,7 @@ def test_the_newest_version_is_the_default():
 @pytest.mark.real
 def test_gymnasium_makes_environments_in_any_order_of_imports():
     for imports in ("agentgym, gymnasium", "gymnasium, agentgym"):
-        code = f"import {imports}, sys; print('agentgym.env' in sys.modules, 'torch' in sys.modules)\n"
+        code = f"import {imports}, sys; print('agentgym.core.env' in sys.modules, 'torch' in sys.modules)\n"
         done = run(code + "print(gymnasium.make('agentgym/guess-v0').unwrapped.max_turns)")
         assert done.stdout.split() == ["False", "False", "12"]
     done = run("import gymnasium; print(gymnasium.make('agentgym.envs:agentgym/guess-v0').unwrapped.max_turns)")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.rewards import OUTCOME, Gate, Scheme
+from agentgym.core.rewards import OUTCOME, Gate, Scheme
 from tests.refusals import differing
 
 # Four episodes of the gated-reward paper's setting: solved, wrong, empty, nothing handed in.

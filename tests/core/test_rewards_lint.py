@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentgym.errors import UsageError
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme, check_scheme, lint
+from agentgym.base.errors import UsageError
+from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme, check_scheme, lint
 from tests.core.test_rewards import gates as any_gates
 from tests.refusals import differing
 

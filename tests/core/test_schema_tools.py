@@ -8,12 +8,12 @@ from typing import Any
 from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator
 
 from agentgym import Env, Reason, SchemaTool, Task, TaskList, ToolCall, schema_tools
-from agentgym.dialects import DIALECTS, get_dialect
-from agentgym.engine.spaces import ActionSpace
-from agentgym.errors import ToolError
-from agentgym.messages import assistant, text_of
-from agentgym.schema_drafts import modern
-from agentgym.toolset import Toolset
+from agentgym.base.errors import ToolError
+from agentgym.core.dialects import DIALECTS, get_dialect
+from agentgym.core.engine.spaces import ActionSpace
+from agentgym.core.messages import assistant, text_of
+from agentgym.core.schema_tool import modern
+from agentgym.core.toolset import Toolset
 from tests.refusals import not_refused, refusal
 
 PAIR = {"type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": False}

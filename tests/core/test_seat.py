@@ -12,19 +12,18 @@ from typing import Any
 
 import pytest
 
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import ScriptedPolicy, Seat
+from agentgym.core.registry import make
+from agentgym.core.schema_tool import schema_tools
+from agentgym.core.task import Task
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import ToolError, UsageError
-from agentgym.messages import ToolCall
-from agentgym.policy import ScriptedPolicy
-from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
-from agentgym.schema_tool import schema_tools
-from agentgym.seat import Seat
-from agentgym.task import Task
-from agentgym.trajectory import Trajectory
 
 SECRET = "the gold that no player may see"
 

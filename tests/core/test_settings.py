@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym import yaml12
-from agentgym.errors import UsageError
-from agentgym.settings import parse_settings
+from agentgym.base import yaml as yaml12
+from agentgym.base.errors import UsageError
+from agentgym.base.settings import parse_settings
 from tests.refusals import differing, not_refused, refusal
 
 VALUES: list[tuple[str, Any]] = [

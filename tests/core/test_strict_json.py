@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.records.strict_json import MAX_DEPTH, JsonProblem, excerpt, read_object
+from agentgym.base.strict_json import MAX_DEPTH, JsonProblem, excerpt, read_object
 
 
 def test_only_truncated_text_is_reported_as_cut():

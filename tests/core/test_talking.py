@@ -29,12 +29,12 @@ from agentgym import (
     UsageError,
     tool,
 )
-from agentgym.checks import run_checks
-from agentgym.messages import assistant, text_of, user
-from agentgym.policy import FunctionPolicy
+from agentgym.check import run_checks
+from agentgym.core.messages import assistant, text_of, user
+from agentgym.core.policy import FunctionPolicy
+from agentgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
 from agentgym.rollout import EnvFactory, Job, Limits
 from agentgym.rollout.streams import play_jobs
-from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
 from tests.refusals import not_refused, refusal
 
 ROOT = Path(__file__).parents[2]

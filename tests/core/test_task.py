@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import TaskError
-from agentgym.task import (
+from agentgym.base.errors import TaskError
+from agentgym.core.task import (
     GeneratedTasks,
     Task,
     TaskList,

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agentgym.cli import app
-from agentgym.commands.listing import taking_files
-from agentgym.engine.authoring import EnvArguments
-from agentgym.env import Env
+from agentgym.cli.app import app
+from agentgym.cli.listing import taking_files
+from agentgym.core.engine.authoring import EnvArguments
+from agentgym.core.env import Env
+from agentgym.core.making import arguments_of
+from agentgym.core.registry import class_of, make
+from agentgym.core.task_files import STRICT, TaskFiles
 from agentgym.envs.catalog import ON_FILES
 from agentgym.envs.code.options import CodeArguments
 from agentgym.envs.search.options import SearchArguments
 from agentgym.envs.sql.options import SQLArguments
-from agentgym.making import arguments_of
-from agentgym.registry import class_of, make
-from agentgym.task_files.declaring import STRICT, TaskFiles
 from tests.refusals import refusal
 
 TAKING = {"sql": "folder", "search": "folder", "code": "file", "web": "file", "swe": "file"}

@@ -16,10 +16,10 @@ from contextvars import ContextVar
 
 import pytest
 
-from agentgym.engine.background import BackgroundLoop
-from agentgym.engine.threads import Threads
-from agentgym.errors import UsageError
-from agentgym.syntax import parse
+from agentgym.base.errors import UsageError
+from agentgym.base.syntax import parse
+from agentgym.core.engine.drive import BackgroundLoop
+from agentgym.core.engine.threads import Threads
 from tests.waiting import eventually
 
 # Threads for blocking work.
@@ -66,7 +66,7 @@ def test_work_inherits_the_context_of_its_caller():
 
 
 def test_an_idle_thread_does_not_keep_its_work_alive(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("agentgym.engine.threads.IDLE_S", 3600)
+    monkeypatch.setattr("agentgym.core.engine.threads.IDLE_S", 3600)
 
     class Held:
         """Stands for an environment."""
@@ -83,7 +83,7 @@ def test_an_idle_thread_does_not_keep_its_work_alive(monkeypatch: pytest.MonkeyP
 
 STUCK = """
 import asyncio, time
-from agentgym.engine.threads import blocking
+from agentgym.core.engine.threads import blocking
 
 async def main():
     with_limit = asyncio.wait_for(blocking.run(lambda: time.sleep(3600)), 0.1)
@@ -160,7 +160,7 @@ def test_abandoned_work_is_cancelled():
 
 FORKS = """
 import asyncio, os, signal, sys, threading
-from agentgym.engine.background import BackgroundLoop
+from agentgym.core.engine.drive import BackgroundLoop
 
 async def thread():
     return threading.current_thread()

@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from agentgym.errors import ToolError, UsageError
-from agentgym.messages import ToolCall
-from agentgym.toolset import MAX_RESULT_CHARS, MethodTool, ToolOptions, Toolset, bounded, kind_of, tool
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.core.messages import ToolCall
+from agentgym.core.toolset import MAX_RESULT_CHARS, MethodTool, ToolOptions, Toolset, bounded, kind_of, tool
 from tests.refusals import differing, not_refused, refusal
 
 

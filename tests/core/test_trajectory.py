@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.endings import Ending, Reason
-from agentgym.messages import assistant, user
-from agentgym.trajectory import SCHEMA_VERSION, Tokens, Trajectory, Turn, read_jsonl, write_jsonl
+from agentgym.core.endings import Ending, Reason
+from agentgym.core.messages import assistant, user
+from agentgym.core.trajectory import SCHEMA_VERSION, Tokens, Trajectory, Turn, read_jsonl, write_jsonl
 from tests.refusals import differing, not_refused, refusal
 
 
@@ -247,7 +247,7 @@ def test_a_line_of_invalid_json_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert not_refused(read, RAW.values()) == []
     assert not_refused(read, [(content, f"{path}:2: ") for content, _ in RAW.values()]) == []
-    monkeypatch.setattr("agentgym.records.json_lines.MAX_LINE", 2**20)
+    monkeypatch.setattr("agentgym.base.json_lines.MAX_LINE", 2**20)
     assert f"{path}:2: the line is longer than 1 MiB" in refusal(lambda: read(b"x" * (2**20 + 1) + b"\n"))
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks import CheckStatus, Report, check_names, run_checks
+from agentgym.check import CheckStatus, Report, check_names, run_checks
+from agentgym.core.registry import list_environments
 from agentgym.envs.catalog import ENVIRONMENTS, ON_FILES
-from agentgym.registry import list_environments
 from tests.browsers import why_no_browser
 from tests.conftest import FIRST
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import lint
 from agentgym.envs.errand import PEOPLE, ErrandEnv
-from agentgym.messages import ToolCall
-from agentgym.rewards import lint
 from tests.played import call, said
 from tests.refusals import not_refused
 

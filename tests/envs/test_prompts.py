@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 
+from agentgym.core.registry import load_class
 from agentgym.envs.catalog import ENVIRONMENTS, ON_FILES
-from agentgym.registry import load_class
 
 PATHS = {path for path, _ in (*ENVIRONMENTS.values(), *ON_FILES.values())}
 ITS_OWN = {
-    "agentgym.interop.bfcl:BFCLEnv": "the questions of the leaderboard, as it asks them",
+    "agentgym.interop.envs.bfcl:BFCLEnv": "the questions of the leaderboard, as it asks them",
     "agentgym.envs.errand:ErrandEnv": "a lesson in stalling; its recorded runs have prompts without the turns",
 }
 """Environments that do not state their turns, with the reason."""

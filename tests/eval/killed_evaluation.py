@@ -10,16 +10,15 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from agentgym.commands import rescore, suite_runs
-from agentgym.commands.replay import Replay
-from agentgym.commands.rescore import rescore_file
-from agentgym.env import Env
+from agentgym.cli import rescore, suite_runs
+from agentgym.cli.replay import Replay
+from agentgym.cli.rescore import rescore_file
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import Move, ScriptedPolicy
+from agentgym.core.task import Task
 from agentgym.envs.errand import ErrandEnv
-from agentgym.messages import ToolCall
-from agentgym.policy import ScriptedPolicy
-from agentgym.script import Move
-from agentgym.suites import load_suite
-from agentgym.task import Task
+from agentgym.eval.suites import load_suite
 
 START_LOG = "AGENTGYM_TEST_START_LOG"
 """Environment variable with the path of the log: a line with process and task for each started episode."""

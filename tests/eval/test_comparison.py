@@ -12,15 +12,15 @@ from rich.console import Console
 from scipy import stats
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.commands.compare import sides_of
-from agentgym.comparison import Comparison, SeedsComparison, compare, compare_seeds, run_of
-from agentgym.comparison.sources import Source
-from agentgym.comparison.tables import print_comparison, print_seeds
-from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.statistics import paired_difference, wilson
-from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from agentgym.base.errors import UsageError
+from agentgym.cli.app import app
+from agentgym.cli.compare import sides_of
+from agentgym.core.endings import Reason
+from agentgym.core.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from agentgym.eval.comparison import Comparison, SeedsComparison, compare, compare_seeds, run_of
+from agentgym.eval.comparison.runs import Source
+from agentgym.eval.comparison.tables import print_comparison, print_seeds
+from agentgym.eval.statistics import paired_difference, wilson
 from tests.refusals import not_refused
 from tests.rows import each_row
 

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.commands.suite_runs import SuitesRequest, run_suites
-from agentgym.comparison.runs import environment_names
-from agentgym.comparison.sources import Source, check_suites
-from agentgym.errors import UsageError
-from agentgym.suites import load_suite
-from agentgym.suites.pinning import add_entry, pin_tasks
+from agentgym.base.errors import UsageError
+from agentgym.cli.app import app
+from agentgym.cli.suite_runs import SuitesRequest, run_suites
+from agentgym.eval.comparison.runs import Source, check_suites, environment_names
+from agentgym.eval.suites import load_suite
+from agentgym.eval.suites.pinning import add_entry, pin_tasks
 from tests.rows import each_row
 from tests.suite_cases import LINES
 

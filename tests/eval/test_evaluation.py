@@ -11,21 +11,20 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.errors import UsageError
+from agentgym.base.output_files import check_file
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import Message
+from agentgym.core.policy import RandomPolicy, ScriptedPolicy, Seat
+from agentgym.core.task import Task, iterate
+from agentgym.core.trajectory import Trajectory, Turn, read_jsonl
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import UsageError
-from agentgym.evaluation import Summary, evaluate, print_summary, summarize
-from agentgym.messages import Message
-from agentgym.outputs import check_file
-from agentgym.policy import RandomPolicy, ScriptedPolicy
-from agentgym.results.entry import Entry
+from agentgym.eval.evaluation import Summary, evaluate, print_summary, summarize
+from agentgym.eval.results.entry import Entry
+from agentgym.eval.statistics import wilson
 from agentgym.rollout import EnvFactory, Limits
-from agentgym.seat import Seat
-from agentgym.statistics import wilson
-from agentgym.task import Task, iterate
-from agentgym.trajectory import Trajectory, Turn, read_jsonl
 from tests.rows import each_row
 from tests.suite_cases import LINES
 
@@ -203,7 +202,7 @@ def test_a_trajectory_that_cannot_be_written_is_kept_as_failed(tmp_path: Path):
 HOLDS = """
 import sys
 from pathlib import Path
-from agentgym.outputs import check_file, held
+from agentgym.base.output_files import check_file, held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

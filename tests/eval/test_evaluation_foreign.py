@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.errors import UsageError
-from agentgym.evaluation import evaluate
-from agentgym.making import make_env
-from agentgym.messages import Message
-from agentgym.policy import ScriptedPolicy
-from agentgym.policy_loader import load_policy
+from agentgym.base.errors import UsageError
+from agentgym.cli.app import app
+from agentgym.core.making import make_env
+from agentgym.core.messages import Message
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.task import Task
+from agentgym.core.trajectory import Trajectory, read_jsonl
+from agentgym.eval.evaluation import evaluate
+from agentgym.eval.policy_loader import load_policy
+from agentgym.eval.suites import load_suite
+from agentgym.eval.suites.pinning import add_entry
 from agentgym.rollout import EnvFactory, Limits
-from agentgym.suites import load_suite
-from agentgym.suites.pinning import add_entry
-from agentgym.task import Task
-from agentgym.trajectory import Trajectory, read_jsonl
 from tests.counter_env import Counter
 from tests.rows import each_row
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from agentgym.commands.replay import Replay
-from agentgym.commands.rescore import rescore_file
-from agentgym.records.json_lines import json_lines
-from agentgym.results.annotations import Annotations
-from agentgym.results.folder import read_results
-from agentgym.results.index import TrajectoryIndex
-from agentgym.suites.pinning import pin_tasks
+from agentgym.base.json_lines import json_lines
+from agentgym.cli.replay import Replay
+from agentgym.cli.rescore import rescore_file
+from agentgym.eval.results.annotations import Annotations
+from agentgym.eval.results.folder import read_results
+from agentgym.eval.results.index import TrajectoryIndex
+from agentgym.eval.suites.pinning import pin_tasks
 from tests.eval.killed_evaluation import CONCURRENCY, HOLD, START_LOG
 from tests.waiting import eventually
 

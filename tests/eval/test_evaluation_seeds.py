@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.endings import Reason
+from agentgym.base.errors import UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.task import Task, iterate
+from agentgym.core.trajectory import read_jsonl, write_jsonl
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import UsageError
-from agentgym.evaluation import evaluate, evaluation_jobs
-from agentgym.policy import ScriptedPolicy
+from agentgym.eval.evaluation import evaluate, evaluation_jobs
 from agentgym.rollout import EnvFactory
-from agentgym.task import Task, iterate
-from agentgym.trajectory import read_jsonl, write_jsonl
 
 GUESS = EnvFactory("agentgym/guess-v0", {})
 TASKS = list(iterate(GuessEnv.default_tasks(), "test", 3))

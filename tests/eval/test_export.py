@@ -8,16 +8,16 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.commands.suite_runs import SuitesRequest, run_suites
-from agentgym.endings import Reason
-from agentgym.errors import InfrastructureError
-from agentgym.results import parquet as writing
-from agentgym.results.columns import COLUMNS, SCHEMA_VERSION, ResultsPlace
-from agentgym.results.parquet import write_parquet
-from agentgym.suites import load_suite
-from agentgym.suites.pinning import pin_tasks
-from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from agentgym.base.errors import InfrastructureError
+from agentgym.cli.app import app
+from agentgym.cli.suite_runs import SuitesRequest, run_suites
+from agentgym.core.endings import Reason
+from agentgym.core.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from agentgym.eval.results import parquet as writing
+from agentgym.eval.results.columns import COLUMNS, SCHEMA_VERSION, ResultsPlace
+from agentgym.eval.results.parquet import write_parquet
+from agentgym.eval.suites import load_suite
+from agentgym.eval.suites.pinning import pin_tasks
 from tests import recorded
 from tests.rows import each_row
 

@@ -11,12 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.errors import UsageError
-from agentgym.overlap.contamination import COMMON, find_in_texts, texts_in
-from agentgym.overlap.duplicates import NGRAM, LocatedTask, TaskPair, find_pairs
-from agentgym.overlap.splitting import split_tasks
-from agentgym.overlap.words import ngrams, problem_tokens
-from agentgym.task import Task
+from agentgym.base.errors import UsageError
+from agentgym.core.task import Task
+from agentgym.eval.overlap import (
+    COMMON,
+    LocatedTask,
+    TaskPair,
+    find_in_texts,
+    find_pairs,
+    ngrams,
+    problem_tokens,
+    split_tasks,
+    texts_in,
+)
+from agentgym.eval.overlap import DUPLICATES_NGRAM as NGRAM
 from tests.refusals import not_refused
 from tests.rows import each_row
 
@@ -264,8 +272,8 @@ def test_lookalikes_with_another_meaning_differ(first: str, other: str):
 def test_a_long_text_is_read_in_pieces_and_no_run_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     words = [f"word{number}" for number in range(3000)]
     (tmp_path / "corpus.txt").write_text(" ".join(words), encoding="utf-8")
-    monkeypatch.setattr("agentgym.overlap.contamination._PIECE", 1000)
-    monkeypatch.setattr("agentgym.overlap.contamination._SHARED", 300)
+    monkeypatch.setattr("agentgym.eval.overlap._PIECE", 1000)
+    monkeypatch.setattr("agentgym.eval.overlap._SHARED", 300)
     assert max(len(text) for _, text in texts_in(tmp_path)) == 1300
     tasks = [Task(str(start), "test", " ".join(words[start : start + 13])) for start in range(0, 2987)]
     contamination = find_in_texts(tasks, texts_in(tmp_path))

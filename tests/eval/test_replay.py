@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.endings import Reason
+from agentgym.base.errors import UsageError
+from agentgym.cli.app import app
+from agentgym.core.endings import Reason
+from agentgym.core.making import arguments_of
+from agentgym.core.messages import user
+from agentgym.core.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.core.registry import class_of, list_environments
+from agentgym.core.replay import replay
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import Task
+from agentgym.core.trajectory import Trajectory, Turn, write_jsonl
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import UsageError
-from agentgym.making import arguments_of
-from agentgym.messages import user
-from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
-from agentgym.records.replay import replay
-from agentgym.registry import class_of, list_environments
-from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
-from agentgym.task import Task
-from agentgym.trajectory import Trajectory, Turn, write_jsonl
 from tests.rows import each_row
 
 TASK = GuessEnv.default_tasks().get("train", 1)

@@ -9,25 +9,25 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.commands import rescore as rescoring
-from agentgym.commands.replay import Replay
-from agentgym.commands.rescore import _all_scored, _Envs, rescore_file
-from agentgym.endings import Reason
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.base.output_files import held
+from agentgym.cli import rescore as rescoring
+from agentgym.cli.app import app
+from agentgym.cli.replay import Replay
+from agentgym.cli.rescore import _all_scored, _Envs, rescore_file
+from agentgym.core.endings import Reason
+from agentgym.core.messages import text_of
+from agentgym.core.policy import RandomPolicy, ScriptedPolicy
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import iterate
+from agentgym.core.toolset import tool
+from agentgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.evaluation import evaluate
-from agentgym.messages import text_of
-from agentgym.outputs import held
-from agentgym.policy import RandomPolicy, ScriptedPolicy
-from agentgym.results.annotations import Annotations
-from agentgym.results.index import TrajectoryIndex
-from agentgym.results.rescore import Rescored, rescore
-from agentgym.rewards import OUTCOME
+from agentgym.eval.evaluation import evaluate
+from agentgym.eval.results.annotations import Annotations
+from agentgym.eval.results.index import TrajectoryIndex
+from agentgym.eval.results.rescore import Rescored, rescore
 from agentgym.rollout import EnvFactory
-from agentgym.task import iterate
-from agentgym.toolset import tool
-from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
 from tests.rows import each_row
 
 GUESS = EnvFactory("agentgym/guess-v0", {})

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.errors import UsageError
-from agentgym.results.annotations import Annotation, Annotations
+from agentgym.base.errors import UsageError
+from agentgym.eval.results.annotations import Annotation, Annotations
 from tests.rows import each_row
 
 

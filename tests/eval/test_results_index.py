@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.results.entry import Entry, entry_of
-from agentgym.results.index import StoredTrajectories, TrajectoryIndex
-from agentgym.trajectory import Tokens, write_jsonl
+from agentgym.base.errors import UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.trajectory import Tokens, write_jsonl
+from agentgym.eval.results.entry import Entry, entry_of
+from agentgym.eval.results.index import StoredTrajectories, TrajectoryIndex
 from tests.recorded import trajectory
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.statistics import (
+from agentgym.eval.statistics import (
     Interval,
     cluster_bootstrap,
     effective_trials,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.errors import UsageError
-from agentgym.statistics import (
+from agentgym.base.errors import UsageError
+from agentgym.eval.statistics import (
     Interval,
     cluster_bootstrap,
     mean_of_means,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agentgym.errors import UsageError
-from agentgym.statistics import (
+from agentgym.base.errors import UsageError
+from agentgym.eval.statistics import (
     Decisions,
     Interval,
     bootstrap_over_seeds,
@@ -23,10 +23,10 @@ from agentgym.statistics import (
     performance_profile,
     probability_of_improvement,
     sign_test,
+    student_quantile,
     success_difference,
     wilson,
 )
-from agentgym.statistics.student import student_quantile
 from tests.rows import each_row
 
 pytestmark = pytest.mark.nightly

@@ -11,17 +11,16 @@ from rich.console import Console
 from rich.progress import Progress
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.commands import suite_runs
-from agentgym.commands.evaluate import _preparation
-from agentgym.commands.suite_runs import SuitesReport, SuitesRequest, print_report, run_suites
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.policy import Player, SilentPolicy
-from agentgym.results.folder import ResultsFolder, read_results
-from agentgym.seat import Seat
-from agentgym.suites import Suite, load_suite
-from agentgym.suites.pinning import add_entry, pin_tasks
-from agentgym.trajectory import read_jsonl
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.cli import suite_runs
+from agentgym.cli.app import app
+from agentgym.cli.evaluate import _preparation
+from agentgym.cli.suite_runs import SuitesReport, SuitesRequest, print_report, run_suites
+from agentgym.core.policy import Player, Seat, SilentPolicy
+from agentgym.core.trajectory import read_jsonl
+from agentgym.eval.results.folder import ResultsFolder, read_results
+from agentgym.eval.suites import Suite, load_suite
+from agentgym.eval.suites.pinning import add_entry, pin_tasks
 from tests.rows import each_row
 from tests.suite_cases import LINES
 

@@ -10,15 +10,15 @@ from typing import Any
 import gymnasium
 import pytest
 
-from agentgym.errors import TaskError, UsageError
-from agentgym.evaluation import evaluate
-from agentgym.policy import ScriptedPolicy
-from agentgym.registry import register
-from agentgym.suites import SuiteId, comparable, load_suite
-from agentgym.suites.file import name_of, read_suite_file
-from agentgym.suites.loading import assemble
-from agentgym.suites.pinning import pin_tasks
-from agentgym.suites.pins import pin_file_of
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.registry import register
+from agentgym.eval.evaluation import evaluate
+from agentgym.eval.suites import SuiteId, comparable, load_suite
+from agentgym.eval.suites.file import name_of, read_suite_file
+from agentgym.eval.suites.loading import assemble
+from agentgym.eval.suites.pinning import pin_tasks
+from agentgym.eval.suites.pins import pin_file_of
 from tests.counter_env import Counter
 from tests.rows import each_row
 from tests.suite_cases import COUNTER, LINES, counting, load, tasks_of, write

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.suites import bundled_suites, load_suite
-from agentgym.suites.pins import pin_file_of
-from agentgym.suites.validation import ValidationReport, compare_tasks, entry_sets, play_gold
+from agentgym.eval.suites import bundled_suites, load_suite
+from agentgym.eval.suites.pins import pin_file_of
+from agentgym.eval.suites.validation import ValidationReport, compare_tasks, entry_sets, play_gold
 from agentgym.tasks.miniwob_pages import MINIWOB_PAGES
 from agentgym.tasks.suite_files import SUITES
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agentgym.cli import app
-from agentgym.suites import bundled_suites, load_suite
-from agentgym.suites.file import read_suite_file
-from agentgym.suites.loading import assemble
-from agentgym.task import Task, iterate, read_manifest, write_manifest
+from agentgym.cli.app import app
+from agentgym.core.task import Task, iterate, read_manifest, write_manifest
+from agentgym.eval.suites import bundled_suites, load_suite
+from agentgym.eval.suites.file import read_suite_file
+from agentgym.eval.suites.loading import assemble
 from tests.rows import each_row
 from tests.suite_cases import COUNTER, LINES, WRONG, counting
 
@@ -51,7 +51,7 @@ def test_all_bundled_suites_are_listed_with_their_version_entries_and_tasks():
 def test_listing_imports_no_environment_and_no_browser():
     lines = (
         "import sys",
-        "from agentgym.cli import app",
+        "from agentgym.cli.app import app",
         "app(['tasks', 'list'], standalone_mode=False)",
         "print([m for m in sys.modules if m.startswith(('agentgym.envs.', 'agentgym.tools.', 'playwright'))])",
     )

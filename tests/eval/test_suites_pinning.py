@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.errors import TaskError, UsageError
-from agentgym.suites import load_suite
-from agentgym.suites.pinning import add_entry, copy_suite, pin_suite, pin_tasks
-from agentgym.suites.pins import pin_file_of
-from agentgym.suites.validation import ValidationReport, entry_sets
-from agentgym.task import GeneratedTasks, Task
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.eval.suites import load_suite
+from agentgym.eval.suites.pinning import add_entry, copy_suite, pin_suite, pin_tasks
+from agentgym.eval.suites.pins import pin_file_of
+from agentgym.eval.suites.validation import ValidationReport, entry_sets
 from tests.rows import each_row
 from tests.suite_cases import COUNTER, LINES, counting, tasks_of, write
 

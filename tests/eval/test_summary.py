@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agentgym.endings import Reason
-from agentgym.summary import MAX_TAGS, Summary, print_summary, summarize
-from agentgym.trajectory import Tokens, Trajectory, Turn
+from agentgym.core.endings import Reason
+from agentgym.core.trajectory import Tokens, Trajectory, Turn
+from agentgym.eval.summary import MAX_TAGS, Summary, print_summary, summarize
 
 
 def trajectory_of(task: str, attempt: int, solved: bool, turns: int = 1, **values: Any) -> Trajectory:

@@ -25,11 +25,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentgym.endings import Reason
-from agentgym.env import Env
-from agentgym.errors import InfrastructureError
-from agentgym.interop.called import CalledEpisode
-from agentgym.messages import Message, ToolCall, shown_pictures, text_of
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.endings import Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import Message, ToolCall, shown_pictures, text_of
+from agentgym.interop.episodes import CalledEpisode
 from tests.interop.probe_env import BROKEN_SEED, PNG, TOGETHER, ProbeEnv
 
 MEASURED = Path(__file__).parent / "measured"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.task import Task
+from agentgym.core.task import Task
 from agentgym.tasks.exporting.inside.answers import read_answer
 
 

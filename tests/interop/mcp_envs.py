@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentgym.messages import Pictured
-from agentgym.toolset import tool
+from agentgym.core.messages import Pictured
+from agentgym.core.toolset import tool
 from tests.counter_env import Counter
 from tests.interop.notes_server import PNG
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.errors import ToolError
-from agentgym.interop.mcp import McpEnv, McpServer
-from agentgym.messages import ToolCall, text_of
-from agentgym.rewards import OUTCOME
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
+from agentgym.base.errors import ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
+from agentgym.interop.envs.mcp import McpEnv, McpServer
 
 SERVER = Path(__file__).parent / "notes_server.py"
 ONLY = ("titles", "read", "write")

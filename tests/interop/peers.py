@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import pytest
 
-from agentgym.messages import ToolCall, calls_of, text_of
+from agentgym.core.messages import ToolCall, calls_of, text_of
+from agentgym.core.task import Task
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, RolloutEngine
 from agentgym.rollout.jobs import Job
-from agentgym.task import Task
-from agentgym.trajectory import Trajectory
 from tests.doc_blocks import DOCS, blocks_of
 from tests.endpoints import Fake, Said, call, calling, completion
 from tests.interop.guarantees import DONE, Moves, Seen, said_next

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 from threading import Barrier, BrokenBarrierError
 
-from agentgym.endings import Ending, Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.errors import InfrastructureError, ToolError
-from agentgym.messages import Pictured, ToolCall
-from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
+from agentgym.base.errors import InfrastructureError, ToolError
+from agentgym.core.endings import Ending, Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import Pictured, ToolCall
+from agentgym.core.rewards import OUTCOME, Channel, Scheme
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
 
 PROBE = "tests.interop.probe_env:ProbeEnv"
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")

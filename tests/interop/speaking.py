@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agentgym.messages import Message, text_of
-from agentgym.policy import Codec, Generation
+from agentgym.core.messages import Message, text_of
+from agentgym.core.policy import Codec, Generation
 
 START, END = 1, 0
 _RANGE = re.compile(r"whole number from 1 to (\d+)")

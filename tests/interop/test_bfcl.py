@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from agentgym.engine.steps import StepResult
-from agentgym.errors import BrokenTask, MissingExtra
-from agentgym.interop.bfcl import BFCLEnv
-from agentgym.interop.bfcl.calls import read, written
-from agentgym.messages import ToolCall, assistant, text_of
-from agentgym.script import steps
+from agentgym.base.errors import BrokenTask, MissingExtra
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.messages import ToolCall, assistant, text_of
+from agentgym.core.policy import steps
+from agentgym.interop.envs.bfcl import BFCLEnv, read, written
 from tests.rows import each_row
 
 peers = pytest.mark.peers

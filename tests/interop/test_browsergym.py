@@ -17,8 +17,8 @@ BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 if BROWSER is None:
     pytest.skip("needs a Chromium", allow_module_level=True)
 
-from agentgym.interop.browsergym import BrowserGymEnv  # noqa: E402
-from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
+from agentgym.core.messages import ToolCall, assistant, text_of  # noqa: E402
+from agentgym.interop.envs.browsergym import BrowserGymEnv  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.web, pytest.mark.timeout(900)]
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from gymnasium.error import ResetNeeded
 
-from agentgym.endings import Reason
-from agentgym.errors import InfrastructureError
-from agentgym.interop.called import OVER, CalledEpisode
-from agentgym.messages import text_of
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.endings import Reason
+from agentgym.core.messages import text_of
+from agentgym.interop.episodes import OVER, CalledEpisode
 from tests.interop.probe_env import BROKEN_SEED, ProbeEnv
 from tests.rows import each_row
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 
+from agentgym.core.messages import Message, ToolCall, system, tool_result, user, with_pictures
 from agentgym.interop.chat import sendable
-from agentgym.messages import Message, ToolCall, system, tool_result, user, with_pictures
 from tests.interop.probe_env import PNG
 
 SEEN = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(PNG).decode()}"}}

@@ -10,10 +10,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from agentgym.errors import ToolError, UsageError
-from agentgym.interop.discrete import DiscreteCalls
-from agentgym.messages import Message, ToolCall, text_of
-from agentgym.registry import make
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.core.messages import Message, ToolCall, text_of
+from agentgym.core.registry import make
+from agentgym.interop.trainers.discrete import DiscreteCalls
 
 GUESSES = [ToolCall("guess", {"number": number}) for number in range(1, 11)]
 SPACE = spaces.Box(0, 100, (2,), np.float32)

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.env import Env
+from agentgym.base.errors import UsageError
+from agentgym.cli.app import app
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, assistant
+from agentgym.core.policy import steps
+from agentgym.core.task import Task
 from agentgym.envs.code import CodeEnv
 from agentgym.envs.guess import GuessEnv
 from agentgym.envs.sql import SQLEnv
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.terminal import TerminalEnv
-from agentgym.errors import UsageError
-from agentgym.messages import ToolCall, assistant
-from agentgym.script import steps
-from agentgym.task import Task
 from agentgym.tasks.exporting import HarborFolder
 from agentgym.tasks.exporting.export import export_harbor
 from agentgym.tasks.folders import FolderTasks

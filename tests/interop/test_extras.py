@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from agentgym.errors import MissingExtra
+from agentgym.base.errors import MissingExtra
 from agentgym.interop.packages import REQUIREMENTS
 from tests.rows import each_row
 

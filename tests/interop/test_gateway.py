@@ -16,18 +16,17 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 import httpx
 
 from agentgym import make
-from agentgym.endings import Reason
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.interop.called import CalledEpisode
-from agentgym.interop.gateway import Gateway, GatewaySettings, serving
-from agentgym.interop.gateway.app import make_app
-from agentgym.interop.recorded import RecordedEpisode
-from agentgym.messages import calls_of, text_of
-from agentgym.policy import SilentPolicy
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.messages import calls_of, text_of
+from agentgym.core.policy import SilentPolicy
+from agentgym.core.trajectory import Trajectory, read_jsonl
+from agentgym.interop.episodes import CalledEpisode, RecordedEpisode
+from agentgym.interop.served.gateway import Gateway, GatewaySettings, serving
+from agentgym.interop.served.gateway.app import make_app
 from agentgym.rollout import EnvFactory, RolloutEngine
 from agentgym.rollout.jobs import Job
 from agentgym.rollout.limits import Limits
-from agentgym.trajectory import Trajectory, read_jsonl
 from tests.doc_blocks import ROOT
 from tests.interop.peers import run_page
 from tests.interop.speaking import Speaker, halving

@@ -19,10 +19,10 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 import httpx
 
-from agentgym.errors import InfrastructureError
-from agentgym.interop.gateway import GatewaySession, serving
-from agentgym.interop.gateway.app import make_app
-from agentgym.policy import Generation
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.policy import Generation
+from agentgym.interop.served.gateway import GatewaySession, serving
+from agentgym.interop.served.gateway.app import make_app
 from tests.interop.speaking import Letters, Speaker
 from tests.interop.test_gateway import TOKEN, USER, Client, gateway_of
 from tests.rows import each_row

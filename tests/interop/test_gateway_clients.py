@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agentgym import make
-from agentgym.interop.gateway import Gateway, GatewaySession, serving
-from agentgym.interop.recorded import RecordedEpisode
-from agentgym.messages import text_of
-from agentgym.trajectory import Tokens
+from agentgym.core.messages import text_of
+from agentgym.core.trajectory import Tokens
+from agentgym.interop.episodes import RecordedEpisode
+from agentgym.interop.served.gateway import Gateway, GatewaySession, serving
 from tests.interop.peers import needs
 from tests.interop.speaking import Speaker, halving
 from tests.interop.test_gateway import SEED, Client, compared, gateway_of

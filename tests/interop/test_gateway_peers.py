@@ -14,15 +14,15 @@ import pytest
 pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)")
 
 from agentgym import make
-from agentgym.dialects import get_dialect
-from agentgym.interop.gateway import Gateway, GatewaySession, GatewaySettings, serving
-from agentgym.interop.mini_swe import DONE, EpisodeShell
-from agentgym.interop.recorded import RecordedEpisode
-from agentgym.messages import ToolCall
+from agentgym.core.dialects import get_dialect
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import Script
+from agentgym.core.toolset import Toolset
+from agentgym.core.trajectory import read_jsonl, write_jsonl
+from agentgym.interop.episodes import RecordedEpisode
+from agentgym.interop.served.gateway import Gateway, GatewaySession, GatewaySettings, serving
+from agentgym.interop.trainers.mini_swe import DONE, EpisodeShell
 from agentgym.rollout import Limits
-from agentgym.script import Script
-from agentgym.toolset import Toolset
-from agentgym.trajectory import read_jsonl, write_jsonl
 from tests.doc_blocks import ROOT
 from tests.interop.peers import needs
 from tests.interop.speaking import Speaker, halving

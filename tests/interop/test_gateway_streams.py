@@ -15,10 +15,10 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 import httpx
 
-from agentgym.interop.gateway import GatewaySession, serving
-from agentgym.messages import Message
-from agentgym.policy import Generation, StreamingPolicy
-from agentgym.trajectory import Tokens
+from agentgym.core.messages import Message
+from agentgym.core.policy import Generation, StreamingPolicy
+from agentgym.core.trajectory import Tokens
+from agentgym.interop.served.gateway import GatewaySession, serving
 from tests.interop.speaking import END, START, Letters
 from tests.interop.test_gateway import USER, Client, gateway_of
 from tests.rows import each_row

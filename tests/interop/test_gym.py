@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from agentgym.checks import CheckStatus, run_checks
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.interop.gym import GymEnv
-from agentgym.interop.gym.actions import Arguments, form_of
-from agentgym.messages import ToolCall, assistant, pictures_in, text_of
-from agentgym.script import steps
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.check import CheckStatus, run_checks
+from agentgym.core.messages import ToolCall, assistant, pictures_in, text_of
+from agentgym.core.policy import steps
+from agentgym.interop.envs.gym import GymEnv
+from agentgym.interop.envs.gym_actions import Arguments, form_of
 from tests.interop.theirs import hold_caveats
 from tests.rows import each_row
 
-TARGET = "agentgym.interop.gym:GymEnv"
+TARGET = "agentgym.interop.envs.gym:GymEnv"
 
 
 class Dice(gymnasium.Env[Any, Any]):

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from gymnasium.vector import AsyncVectorEnv
 
-from agentgym.errors import InfrastructureError
-from agentgym.messages import assistant
-from agentgym.task import TaskList
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.messages import assistant
+from agentgym.core.task import TaskList
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, read
 from tests.interop.probe_env import TOGETHER, ProbeEnv
 from tests.rows import each_row

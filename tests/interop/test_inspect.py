@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from agentgym.core.making import make_env
+from agentgym.core.messages import ToolCall, calls_of
+from agentgym.core.policy import Policy, RandomPolicy, ScriptedPolicy
+from agentgym.core.task import Task
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.evaluation import evaluate
-from agentgym.making import make_env
-from agentgym.messages import ToolCall, calls_of
-from agentgym.policy import Policy, RandomPolicy, ScriptedPolicy
+from agentgym.eval.evaluation import evaluate
+from agentgym.eval.suites import SuiteEntry, load_suite
+from agentgym.eval.suites.suite import one_off
 from agentgym.rollout import EnvFactory
 from agentgym.rollout.limits import Limits
-from agentgym.suites import SuiteEntry, load_suite
-from agentgym.suites.one_off import one_off
-from agentgym.task import Task
-from agentgym.trajectory import Trajectory
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, played, run_page
 from tests.interop.probe_env import PROBE, ProbeEnv
@@ -93,7 +93,7 @@ class Driver:
         self._folder = folder
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
-        from agentgym.interop.inspect import SampleSpec, task_of
+        from agentgym.interop.trainers.inspect import SampleSpec, task_of
 
         tasks = [ProbeEnv.default_tasks().get(SPLIT, index) for index in range(len(episodes))]
         [entry] = one_off(PROBE, {}, tasks, attempts=1, limits=Limits(), temperature=1.0).entries
@@ -131,7 +131,7 @@ def test_guarantees(guarantee: Guarantee, tmp_path: Path):
 @cache
 def smoke() -> list[tuple[SuiteEntry, list[tuple[Task, int]]]]:
     """The first tasks of each entry of the suite, with their seeds."""
-    from agentgym.interop.inspect import specs_of
+    from agentgym.interop.trainers.inspect import specs_of
 
     entries = [(entry, specs_of(entry, 2, 0)) for entry in load_suite("smoke").entries]
     return [(entry, [(spec.task, spec.seed) for spec in specs]) for entry, specs in entries]
@@ -139,7 +139,7 @@ def smoke() -> list[tuple[SuiteEntry, list[tuple[Task, int]]]]:
 
 @each_row("policy", [ScriptedPolicy(), RandomPolicy()])
 def test_the_numbers_are_those_of_our_own_evaluation(policy: Policy, tmp_path: Path):
-    from agentgym.interop import inspect
+    from agentgym.interop.trainers import inspect
 
     trajectories, successes, rewards = [], [], []
     for entry, specs in smoke():
@@ -160,7 +160,7 @@ def test_the_numbers_are_those_of_our_own_evaluation(policy: Policy, tmp_path: P
 
 
 def test_a_sample_that_broke_has_an_error_and_no_score_and_the_others_count(tmp_path: Path):
-    from agentgym.interop.inspect import env_task
+    from agentgym.interop.trainers.inspect import env_task
 
     probe = env_task(PROBE, split="train", count=3)
     moves = {0: [ToolCall("collapse")], 1: [FINISH], 2: [FINISH]}
@@ -174,7 +174,7 @@ def test_a_sample_that_broke_has_an_error_and_no_score_and_the_others_count(tmp_
 
 
 def test_a_broken_sample_is_tried_again_if_inspect_is_told_to(tmp_path: Path):
-    from agentgym.interop.inspect import env_task
+    from agentgym.interop.trainers.inspect import env_task
 
     moves = iter([[ToolCall("collapse")], [FINISH]])
     probe = env_task(PROBE, split="train", count=1)
@@ -186,7 +186,7 @@ def test_a_broken_sample_is_tried_again_if_inspect_is_told_to(tmp_path: Path):
 def test_a_limit_of_inspect_ends_the_episode_by_its_name_and_it_is_graded(
     limit: dict[str, int], ending: str, tmp_path: Path
 ):
-    from agentgym.interop.inspect import env_task
+    from agentgym.interop.trainers.inspect import env_task
 
     pay = [ToolCall("pay", {"amount": 0.25})]
     log = evaluated(env_task(PROBE, split="train", count=1), model_that(lambda messages: pay), tmp_path, **limit)
@@ -208,8 +208,8 @@ def test_the_schema_of_every_tool_survives():
 
 
 def test_a_task_over_different_limits_is_refused():
-    from agentgym.errors import UsageError
-    from agentgym.interop.inspect import SampleSpec, task_of
+    from agentgym.base.errors import UsageError
+    from agentgym.interop.trainers.inspect import SampleSpec, task_of
 
     tasks = [ProbeEnv.default_tasks().get(SPLIT, index) for index in range(2)]
     entries = [

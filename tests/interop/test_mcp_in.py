@@ -15,12 +15,11 @@ import pytest
 
 pytest.importorskip("mcp", reason="needs the [serve] extra")
 
-from agentgym.checks import run_checks
-from agentgym.endings import Reason
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.interop.mcp import McpConnection, McpServer, mcp_tools
-from agentgym.interop.mcp.results import as_result
-from agentgym.messages import Pictured, ToolCall, assistant, shown_pictures, text_of
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.check import run_checks
+from agentgym.core.endings import Reason
+from agentgym.core.messages import Pictured, ToolCall, assistant, shown_pictures, text_of
+from agentgym.interop.envs.mcp import McpConnection, McpServer, as_result, mcp_tools
 from tests.interop.notes_env import SERVER, NotesEnv
 from tests.interop.notes_server import PNG
 from tests.interop.peers import run_page

@@ -25,15 +25,15 @@ from mcp.shared.memory import create_connected_server_and_client_session  # pyri
 from pydantic import AnyUrl
 
 from agentgym import make
-from agentgym.interop.called import CalledEpisode
-from agentgym.messages import Message, ToolCall, text_of
-from agentgym.script import Script
+from agentgym.core.messages import Message, ToolCall, text_of
+from agentgym.core.policy import Script
+from agentgym.core.trajectory import Trajectory, read_jsonl
+from agentgym.interop.episodes import CalledEpisode
 from agentgym.tools.mcp_server.app import make_mcp_app
 from agentgym.tools.mcp_server.choosing import Choice
 from agentgym.tools.mcp_server.content import prompt_messages
 from agentgym.tools.mcp_server.hosting import Hosting
 from agentgym.tools.mcp_server.server import OPENING_URI, RESULT_URI, make_server
-from agentgym.trajectory import Trajectory, read_jsonl
 from tests.doc_blocks import ROOT
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.probe_env import PROBE

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.messages import ToolCall
+from agentgym.core.messages import ToolCall
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
@@ -101,7 +101,7 @@ class FakeRequest:
 
 
 def server_of(env: str, **arguments: Any) -> Any:
-    from agentgym.interop.nemo import EnvServer, EnvServerConfig
+    from agentgym.interop.trainers.nemo import EnvServer, EnvServerConfig
 
     base = {"host": "", "port": 0, "entrypoint": "app.py", "name": "env", "domain": "other"}
     config = EnvServerConfig(**base, env=env, arguments=arguments)
@@ -126,7 +126,7 @@ async def run(server: Any, row: dict[str, Any], say: Say, max_steps: int = 10) -
 
 
 def rows_of(env: str, count: int = 1, **options: Any) -> list[dict[str, Any]]:
-    from agentgym.interop.nemo import rows
+    from agentgym.interop.trainers.nemo import rows
 
     return json.loads(json.dumps(rows(env, "agent", count=count, **options)))
 

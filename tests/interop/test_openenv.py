@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.messages import ToolCall, shown_pictures, text_of
+from agentgym.core.messages import ToolCall, shown_pictures, text_of
 from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold
 from tests.interop.peers import needs
@@ -29,7 +29,7 @@ FINISH = ToolCall("finish_as", {"what": "solved"})
 @contextmanager
 def served(env: str, **options: Any) -> Iterator[str]:
     """Serve an environment; gives the address."""
-    from agentgym.interop.openenv import openenv_app
+    from agentgym.interop.served.openenv import openenv_app
 
     with running(openenv_app(env, **options)) as url:
         yield url
@@ -60,7 +60,7 @@ def client_of(url: str) -> Iterator[Any]:
 
 
 def action(move: ToolCall) -> Any:
-    from agentgym.interop.openenv import call
+    from agentgym.interop.served.openenv import call
 
     return call(move.name, **move.arguments)
 
@@ -77,7 +77,7 @@ class Driver:
 
 
 def play(url: str, moves: Moves, seed: int, index: int) -> Seen:
-    from agentgym.interop.openenv import stop
+    from agentgym.interop.served.openenv import stop
 
     result, rewards = Seen(), []
     with client_of(url) as client:
@@ -134,7 +134,7 @@ def test_after_the_end_nothing_is_paid_again():
 
 
 def test_limits_of_a_model_end_an_episode_by_their_name_and_others_are_refused():
-    from agentgym.interop.openenv import say, stop
+    from agentgym.interop.served.openenv import say, stop
 
     with served(PROBE) as url, client_of(url) as client:
         client.reset(seed=0)
@@ -180,7 +180,7 @@ def test_the_example_of_the_page_runs():
 
 
 def test_tools_may_have_arguments_of_any_name():
-    from agentgym.interop.openenv import call
+    from agentgym.interop.served.openenv import call
 
     action = call("note", "I write it down.", name="a", text="b", self="c")
     assert action.arguments == {"name": "a", "text": "b", "self": "c"}

@@ -12,15 +12,15 @@ from tests.interop.theirs import failed_checks, hold_caveats, imported, named_ch
 
 imported("openenv.core")
 
-from agentgym.errors import InfrastructureError  # noqa: E402
-from agentgym.interop.openenv_client import OpenEnvEnv  # noqa: E402
-from agentgym.messages import ToolCall, assistant  # noqa: E402
+from agentgym.base.errors import InfrastructureError  # noqa: E402
+from agentgym.core.messages import ToolCall, assistant  # noqa: E402
+from agentgym.interop.envs.openenv import OpenEnvEnv  # noqa: E402
 from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
-TARGET = "agentgym.interop.openenv_client:OpenEnvEnv"
+TARGET = "agentgym.interop.envs.openenv:OpenEnvEnv"
 BREAKS = 777
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
+from agentgym.core.messages import text_of
+from agentgym.core.registry import make
 from agentgym.interop.openings import episode_named, openings
-from agentgym.messages import text_of
-from agentgym.registry import make
 from tests.rows import each_row
 
 

@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import pytest
 
-from agentgym.errors import InfrastructureError
-from agentgym.interop.called import CalledEpisode
-from agentgym.interop.pooled import PooledEpisodes
+from agentgym.base.errors import InfrastructureError
+from agentgym.interop.episodes import CalledEpisode, PooledEpisodes
 from agentgym.rollout import EnvFactory
 from tests.interop.probe_env import ProbeEnv
 

@@ -13,11 +13,11 @@ from tests.interop.theirs import failed_checks, hold_caveats, imported, named_ch
 factory = imported("reasoning_gym.factory")
 imported("reasoning_gym")
 
-from agentgym.errors import NoSolution  # noqa: E402
-from agentgym.interop.reasoning_gym import _HARMLESS as EVALUATED  # noqa: E402
-from agentgym.interop.reasoning_gym import ReasoningGymEnv  # noqa: E402
-from agentgym.messages import ToolCall  # noqa: E402
-from agentgym.script import steps  # noqa: E402
+from agentgym.base.errors import NoSolution  # noqa: E402
+from agentgym.core.messages import ToolCall  # noqa: E402
+from agentgym.core.policy import steps  # noqa: E402
+from agentgym.interop.envs.reasoning_gym import _HARMLESS as EVALUATED  # noqa: E402
+from agentgym.interop.envs.reasoning_gym import ReasoningGymEnv  # noqa: E402
 from tests.rows import each_row  # noqa: E402
 
 NOISE = (
@@ -30,7 +30,7 @@ NOISE = (
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings(*NOISE)]
 
 
-TARGET = "agentgym.interop.reasoning_gym:ReasoningGymEnv"
+TARGET = "agentgym.interop.envs.reasoning_gym:ReasoningGymEnv"
 WITHOUT_ANSWER = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
 """Generators that score answers and give none."""
 SLOW = {"knight_swap", "futoshiki", "intermediate_integration", "puzzle24", "quantum_lock", "zebra_puzzles"}
@@ -135,6 +135,6 @@ def test_every_scorer_that_evaluates_answers_is_known():
 def test_a_scorer_that_does_not_come_to_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch):
     env = ReasoningGymEnv("simple_integration", answer_by="text")
     env.reset(seed=0)
-    monkeypatch.setattr("agentgym.interop.reasoning_gym._MOST_CALLS", 1_000)
+    monkeypatch.setattr("agentgym.interop.envs.reasoning_gym._MOST_CALLS", 1_000)
     result = env.step("+".join(f"sin(x)**{power}*cos({power}*x)" for power in range(1, 9)))
     assert result.info["rewards"] == {"outcome": 0.0, "score": 0.0}

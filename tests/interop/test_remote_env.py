@@ -21,15 +21,14 @@ pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 import agentgym
 from agentgym import Env, InfrastructureError, Reason, UsageError
-from agentgym.endings import Ending
-from agentgym.errors import TaskError
-from agentgym.interop.remote import RemoteEnv
-from agentgym.messages import text_of
-from agentgym.policy import FunctionPolicy
+from agentgym.base.errors import TaskError
+from agentgym.core.endings import Ending
+from agentgym.core.messages import text_of
+from agentgym.core.policy import FunctionPolicy, steps
+from agentgym.interop.served.remote_env import RemoteEnv
 from agentgym.rollout import EnvFactory, Job, Limits
-from agentgym.rollout.deadlines import OutOfTime
+from agentgym.rollout.limits import OutOfTime
 from agentgym.rollout.streams import play_jobs
-from agentgym.script import steps
 from agentgym.tools.sandbox.registry import automatic
 from tests.rows import each_row
 from tests.served_envs import CANARY, HELD, TOKEN, HeldEnv, Served, call, served, wire
@@ -192,7 +191,7 @@ def test_a_rollout_on_a_server_that_dies_fails_without_a_reward():
     with closing(server.env()) as env:
         task = env.tasks.get("train", 0)
     arguments = {"url": server.url, "token": TOKEN, "reconnect_s": 0.1}
-    factory = EnvFactory("agentgym.interop.remote:RemoteEnv", arguments)
+    factory = EnvFactory("agentgym.interop.served.remote_env:RemoteEnv", arguments)
     work = play_jobs([Job(task, seed=1)], FunctionPolicy("stops", act), factory, Limits(retries=1))
     (trajectory,) = asyncio.run(work)
     assert (trajectory.ending, trajectory.reason) == (Ending.FAILED, Reason.INFRASTRUCTURE)

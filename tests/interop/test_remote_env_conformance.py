@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
-from agentgym.checks import CheckStatus, Report, check_names, run_checks
+from agentgym.check import CheckStatus, Report, check_names, run_checks
 from tests.served_envs import TOKEN, served_process
 
 pytestmark = pytest.mark.nightly
@@ -24,7 +24,9 @@ SERVED = ("guess", "errand")
 def reports() -> Iterator[dict[str, Report]]:
     with served_process(*SERVED, options=["--reveal"]) as (url, _):
         settings: dict[str, Any] = {"url": url, "token": TOKEN}
-        yield {env: run_checks("agentgym.interop.remote:RemoteEnv", {**settings, "env": env}) for env in SERVED}
+        yield {
+            env: run_checks("agentgym.interop.served.remote_env:RemoteEnv", {**settings, "env": env}) for env in SERVED
+        }
 
 
 @pytest.mark.timeout(600)

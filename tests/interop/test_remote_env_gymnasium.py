@@ -19,8 +19,8 @@ pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 import agentgym
-from agentgym.interop.remote import RemoteEnv
-from agentgym.messages import text_of
+from agentgym.core.messages import text_of
+from agentgym.interop.served.remote_env import RemoteEnv
 from tests.served_envs import TOKEN, served_process
 
 pytestmark = pytest.mark.real
@@ -71,7 +71,7 @@ def test_wrappers_wrap_a_served_environment(url: str):
 
 
 def test_gymnasium_makes_it_by_name(url: str):
-    gymnasium.register("served/guess-v0", "agentgym.interop.remote:RemoteEnv", disable_env_checker=True)
+    gymnasium.register("served/guess-v0", "agentgym.interop.served.remote_env:RemoteEnv", disable_env_checker=True)
     try:
         env = gymnasium.make("served/guess-v0", url=url, env="guess", token=TOKEN)
         assert env.reset(seed=1)[1]["task"] == agentgym.make("guess").reset(seed=1)[1]["task"]

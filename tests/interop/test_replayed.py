@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import pytest
 from gymnasium.error import ResetNeeded
 
-from agentgym.endings import Reason
-from agentgym.errors import InfrastructureError
-from agentgym.interop.replayed import ReplayedEpisode
-from agentgym.messages import text_of
-from agentgym.task import Task
-from agentgym.toolset import tool
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.endings import Reason
+from agentgym.core.messages import text_of
+from agentgym.core.task import Task
+from agentgym.core.toolset import tool
+from agentgym.interop.episodes import ReplayedEpisode
 from tests.interop.probe_env import ProbeEnv
 from tests.rows import each_row
 

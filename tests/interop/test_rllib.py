@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from agentgym.interop.discrete import DiscreteCalls
-from agentgym.messages import ToolCall
-from agentgym.registry import load_class, make
+from agentgym.core.messages import ToolCall
+from agentgym.core.registry import load_class, make
+from agentgym.interop.trainers.discrete import DiscreteCalls
 from tests.interop.peers import needs
 from tests.interop.test_trl import SHAKY
 

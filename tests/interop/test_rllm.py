@@ -24,8 +24,8 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
-from agentgym.errors import InfrastructureError, MissingExtra
-from agentgym.messages import ToolCall
+from agentgym.base.errors import InfrastructureError, MissingExtra
+from agentgym.core.messages import ToolCall
 from tests.endpoints import Fake, Said
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import as_completion, needs, run_page, seen_in
@@ -62,9 +62,9 @@ def rllm() -> Iterator[Any]:
         if find_spec("rllm") is None:
             for name, module in contract_modules().items():
                 patch.setitem(sys.modules, name, module)
-        adapter = importlib.import_module("agentgym.interop.rllm")
+        adapter = importlib.import_module("agentgym.interop.trainers.rllm")
         yield adapter
-        sys.modules.pop("agentgym.interop.rllm")
+        sys.modules.pop("agentgym.interop.trainers.rllm")
 
 
 @contextmanager
@@ -121,10 +121,10 @@ def test_a_model_whose_server_answers_something_else_is_an_error(rllm: Any, repl
 
 
 def test_where_rllm_is_missing_the_error_says_where_it_is(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delitem(sys.modules, "agentgym.interop.rllm")
+    monkeypatch.delitem(sys.modules, "agentgym.interop.trainers.rllm")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="pip install 'rllm @ git"):
-        importlib.import_module("agentgym.interop.rllm")
+        importlib.import_module("agentgym.interop.trainers.rllm")
 
 
 def test_the_page_runs(rllm: Any):
@@ -165,7 +165,7 @@ class Driver:
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
         from rllm.engine.agentflow_engine import AgentFlowEngine  # type: ignore[import-not-found]
 
-        adapter = importlib.import_module("agentgym.interop.rllm")
+        adapter = importlib.import_module("agentgym.interop.trainers.rllm")
         flow, evaluator = adapter.EnvFlow(PROBE, attempts=1), adapter.EnvEvaluator()
         rows = [named(index, seed + index) for index in range(len(episodes)) for _ in range(attempts)]
         with model(lambda request, _: as_completion(said_next(request["messages"], episodes, seed))) as (url, fake):

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
-from agentgym.messages import assistant
+from agentgym.core.messages import assistant
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, read, seen_in_env
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row

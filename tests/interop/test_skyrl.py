@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from agentgym.dialects import get_dialect
-from agentgym.messages import ToolCall
-from agentgym.registry import make
+from agentgym.core.dialects import get_dialect
+from agentgym.core.messages import ToolCall
+from agentgym.core.registry import make
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
@@ -36,7 +36,7 @@ def workers() -> Iterator[ThreadPoolExecutor]:
 
 def registered(env: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
     """Register an environment under a new name; its first row."""
-    from agentgym.interop.skyrl import register, rows
+    from agentgym.interop.trainers.skyrl import register, rows
 
     name = f"agentgym-{next(_NUMBERS)}"
     register(name, env, **arguments)
@@ -79,7 +79,7 @@ PAY, FINISH = ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": 
 
 
 def test_each_step_pays_its_turn_and_metrics_are_numbers_that_skyrl_averages(workers: ThreadPoolExecutor):
-    from agentgym.interop.skyrl import SkyRLEnv
+    from agentgym.interop.trainers.skyrl import SkyRLEnv
 
     _, row = registered(PROBE)
     outcome = played(row, saying(PAY, FINISH), workers)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
+from agentgym.cli.app import app
 from tests.browsers import need_browser
 from tests.doc_blocks import DOCS, Block, blocks_of
 from tests.interop.arena import open_shop

@@ -10,15 +10,15 @@ from tests.interop.theirs import failed_checks, hold_caveats, imported, named_ch
 
 imported("textarena")
 
-from agentgym.errors import UsageError  # noqa: E402
-from agentgym.interop.textarena import TextArenaEnv  # noqa: E402
-from agentgym.messages import text_of  # noqa: E402
+from agentgym.base.errors import UsageError  # noqa: E402
+from agentgym.core.messages import text_of  # noqa: E402
+from agentgym.interop.envs.textarena import TextArenaEnv  # noqa: E402
 from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
 
 
-TARGET = "agentgym.interop.textarena:TextArenaEnv"
+TARGET = "agentgym.interop.envs.textarena:TextArenaEnv"
 OFFLINE = (
     "2048-v0", "Bandit-v0", "Blackjack-v0", "Countdown-v0", "Cryptarithm-v0", "FifteenPuzzle-v0", "FrozenLake-v0",
     "GuessTheNumber-v0", "LightsOut-v0", "Mastermind-v0", "Minesweeper-v0", "PegJump-v0", "Secretary-v0", "Set-v0",

@@ -11,18 +11,17 @@ from tests.interop.theirs import failed_checks, hold_caveats, imported, named_ch
 
 imported("textarena")
 
-from agentgym.engine.steps import StepResult  # noqa: E402
-from agentgym.errors import InfrastructureError, ToolError  # noqa: E402
-from agentgym.interop.textarena import TextArenaEnv  # noqa: E402
-from agentgym.interop.textarena.opponents import legal_moves  # noqa: E402
-from agentgym.messages import text_of  # noqa: E402
+from agentgym.base.errors import InfrastructureError, ToolError  # noqa: E402
+from agentgym.core.engine.steps import StepResult  # noqa: E402
+from agentgym.core.messages import text_of  # noqa: E402
+from agentgym.interop.envs.textarena import TextArenaEnv, legal_moves  # noqa: E402
 from tests.interop import opponents  # noqa: E402
 from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
 
 
-TARGET = "agentgym.interop.textarena:TextArenaEnv"
+TARGET = "agentgym.interop.envs.textarena:TextArenaEnv"
 TIC_TAC_TOE: dict[str, Any] = {"game": "TicTacToe-v0"}
 CONNECT_FOUR: dict[str, Any] = {"game": "ConnectFour-v0", "opponent": "tests.interop.opponents:any_column"}
 FIRST, SECOND = 0, 1

@@ -16,17 +16,25 @@ from typing import Any
 
 import pytest
 
-from agentgym.dialects import get_dialect
-from agentgym.endings import Reason
-from agentgym.env import Env
+from agentgym.base.errors import BrokenTask, InfrastructureError, UsageError
+from agentgym.core.dialects import get_dialect
+from agentgym.core.endings import Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import Pictured, ToolCall
+from agentgym.core.registry import load_class, make
+from agentgym.core.schema_tool import SchemaTool
+from agentgym.core.task import Task, TaskList
+from agentgym.core.toolset import tool
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.errors import BrokenTask, InfrastructureError, UsageError
-from agentgym.interop.trl import BROKEN, TooManyFailures, _method, environment_class, episode_of, rows, unless_failed
-from agentgym.messages import Pictured, ToolCall
-from agentgym.registry import load_class, make
-from agentgym.schema_tool import SchemaTool
-from agentgym.task import Task, TaskList
-from agentgym.toolset import tool
+from agentgym.interop.trainers.trl import (
+    BROKEN,
+    TooManyFailures,
+    _method,
+    environment_class,
+    episode_of,
+    rows,
+    unless_failed,
+)
 from tests.chat_templates import tokenizer_of
 from tests.interop import probe_env
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
@@ -234,8 +242,8 @@ def test_instances_are_used_again_and_leave_nothing(shaky: type[ShakyEnv]):
 @pytest.mark.real
 def test_instances_are_closed_when_the_program_ends():
     program = f"""
-from agentgym.registry import load_class
-from agentgym.interop.trl import environment_class, rows
+from agentgym.core.registry import load_class
+from agentgym.interop.trainers.trl import environment_class, rows
 environment = environment_class({SHAKY!r})()
 environment.reset(**rows({SHAKY!r}, count=1)[0])
 kind = load_class({SHAKY!r})

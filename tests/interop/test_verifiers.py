@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agentgym.making import make_env
-from agentgym.messages import ToolCall
-from agentgym.policy import ScriptedPolicy
-from agentgym.task import Task, iterate
+from agentgym.core.making import make_env
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.task import Task, iterate
 from tests.doc_blocks import DOCS, blocks_of
 from tests.endpoints import Fake
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
@@ -35,7 +35,7 @@ def evaluated(env: Any, url: str, **options: Any) -> list[dict[str, Any]]:
 
 
 def loaded(env: str, **options: Any) -> Any:
-    from agentgym.interop.verifiers import load_environment
+    from agentgym.interop.trainers.verifiers import load_environment
 
     return load_environment(env, **options)
 

@@ -11,16 +11,16 @@ from tests.interop.theirs import failed_checks, hold_caveats, imported, named_ch
 
 vf = imported("verifiers.legacy")
 
-from agentgym.errors import InfrastructureError, UsageError  # noqa: E402
-from agentgym.interop.verifiers_env import VerifiersEnv  # noqa: E402
-from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
+from agentgym.base.errors import InfrastructureError, UsageError  # noqa: E402
+from agentgym.core.messages import ToolCall, assistant, text_of  # noqa: E402
+from agentgym.interop.envs.verifiers import VerifiersEnv  # noqa: E402
 from tests.interop.calculator import exact, load_environment, rows  # noqa: E402
 from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
-TARGET = "agentgym.interop.verifiers_env:VerifiersEnv"
+TARGET = "agentgym.interop.envs.verifiers:VerifiersEnv"
 
 
 def test_its_tools_answer_and_its_rubric_scores():

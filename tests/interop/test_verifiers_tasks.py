@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from agentgym.env import Env
-from agentgym.making import make_env
-from agentgym.messages import ToolCall
-from agentgym.policy import ScriptedPolicy
-from agentgym.task import Task, iterate
+from agentgym.core.env import Env
+from agentgym.core.making import make_env
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.task import Task, iterate
 from tests.doc_blocks import DOCS, blocks_of
 from tests.endpoints import Fake
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
@@ -111,7 +111,7 @@ def test_a_limit_of_verifiers_ends_the_episode_by_its_name_and_it_is_graded(tmp_
 
 
 def test_a_task_is_valid_if_our_solution_solves_it():
-    from agentgym.interop.verifiers_tasks import AgentGymConfig, AgentGymTaskset
+    from agentgym.interop.trainers.verifiers_tasks import AgentGymConfig, AgentGymTaskset
 
     [task] = AgentGymTaskset(AgentGymConfig(env="guess", count=1)).load()
     assert asyncio.run(task.validate(None))

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentgym.dialects import get_dialect
-from agentgym.messages import ToolCall, text_of
-from agentgym.registry import make
+from agentgym.core.dialects import get_dialect
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.registry import make
 from tests.chat_templates import tokenizer_of
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import needs, run_page
@@ -66,7 +66,7 @@ def looped(kind: Any, say: Say, **settings: Any) -> tuple[Any, Server]:
 
 def played(env: str, say: Say, row: Any, **settings: Any) -> tuple[Any, Server]:
     """Play a row in our loop."""
-    from agentgym.interop.verl import EnvAgentLoop
+    from agentgym.interop.trainers.verl import EnvAgentLoop
 
     async def run() -> tuple[Any, Server]:
         loop, server = looped(EnvAgentLoop, say, env=env, **settings)
@@ -82,7 +82,7 @@ def saying(*calls: ToolCall, env: str = PROBE) -> Say:
 
 
 def row_of(env: str = PROBE, **options: Any) -> Any:
-    from agentgym.interop.verl import rows
+    from agentgym.interop.trainers.verl import rows
 
     return rows(env, count=1, **options)[0]
 
@@ -113,7 +113,7 @@ class Driver:
     adapter = package = "verl"
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
-        from agentgym.interop.verl import EnvAgentLoop
+        from agentgym.interop.trainers.verl import EnvAgentLoop
 
         dialect, tools = get_dialect("hermes"), make(PROBE).tools
 
@@ -156,7 +156,7 @@ def test_tools_of_a_conversation_share_an_episode_in_verl_s_own_loop():
     from verl.experimental.agent_loop.agent_loop import ToolListWrap  # type: ignore[import-not-found]
     from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop  # type: ignore[import-not-found]
 
-    from agentgym.interop.verl import EnvTool
+    from agentgym.interop.trainers.verl import EnvTool
 
     names = ("pay", "roll", "finish_as")
     tools = [EnvTool({"env": PROBE, "tool": name}) for name in names]

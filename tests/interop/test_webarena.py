@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from agentgym.engine.steps import StepResult
+from agentgym.base.errors import BrokenTask, InfrastructureError, MissingExtra, NoSolution, UsageError
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.messages import text_of
 from agentgym.envs.webarena import WebArenaEnv
-from agentgym.envs.webarena.judging import judge
-from agentgym.envs.webarena.solving import solve
-from agentgym.errors import BrokenTask, InfrastructureError, MissingExtra, NoSolution, UsageError
-from agentgym.messages import text_of
+from agentgym.envs.webarena.env import judge, solve
 from agentgym.tasks.webarena import WebArenaTasks, entry_of
 from agentgym.tasks.webarena.package import data_set
 from tests.browsers import Site, need_browser

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks import CheckStatus, run_checks
+from agentgym.check import CheckStatus, run_checks
 from tests.interop.guarantees import MEASURED
 
 TOLD = MEASURED / "theirs"

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.evaluation import evaluate
-from agentgym.policy import ScriptedPolicy
+from agentgym.base.settings import parse_settings
+from agentgym.cli.app import app
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.task import iterate
+from agentgym.core.task_files import LeavesOut, Why
+from agentgym.eval.evaluation import evaluate
 from agentgym.rollout import EnvFactory
-from agentgym.settings import parse_settings
-from agentgym.task import iterate
-from agentgym.task_files.left_out import LeavesOut, Why
 from tests.doc_blocks import DOCS, blocks_of
 from tests.published import WRITERS
 

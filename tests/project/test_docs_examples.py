@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
+from agentgym.cli.app import app
 from agentgym.tools.sandbox.registry import automatic
 from tests.doc_blocks import DOCS, ROOT, Block, blocks_of, pages
 from tests.endpoints import Fake, completion

@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 from typer.testing import CliRunner
 
-from agentgym.cli import app
+from agentgym.cli.app import app
 from tests.doc_blocks import DOCS, Block, blocks_of
 from tests.served_envs import TOKEN, served_process
 

@@ -67,7 +67,7 @@ def test_no_page_loads_anything_from_another_host(site: Path):
 def test_the_api_pages_contain_docstrings(site: Path):
     page = (site / "api" / "environments.html").read_text(encoding="utf-8")
     assert "Start an episode. The same seed and options give the same episode." in page
-    assert 'id="agentgym.env.Env.solution"' in page
+    assert 'id="agentgym.core.env.Env.solution"' in page
 
 
 def test_every_public_name_is_in_the_api_pages():

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.suites import bundled_suites
-from agentgym.suites.file import read_suite_file
-from agentgym.suites.pins import HASH_CHARS
+from agentgym.cli.app import app
+from agentgym.eval.suites import bundled_suites
+from agentgym.eval.suites.file import read_suite_file
+from agentgym.eval.suites.pins import HASH_CHARS
 
 pytestmark = pytest.mark.real
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.trajectory import read_jsonl
+from agentgym.core.trajectory import read_jsonl
 from tests.endpoints import Fake, guessing
 
 ROOT = Path(__file__).parent.parent.parent

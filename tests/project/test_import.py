@@ -26,7 +26,7 @@ sys.meta_path.insert(0, Missing())
 """
 
 IMPORT_ALL = """
-from agentgym.errors import MissingExtra
+from agentgym.base.errors import MissingExtra
 
 for name in sys.argv[1:]:
     try:
@@ -74,7 +74,9 @@ print({"torch", "transformers"} & set(sys.modules))
 
 def test_all_packages_but_trainers_import_without_the_train_extra():
     names = modules("agentgym", "envs", "tasks", "tools")
-    assert {"agentgym.cli", "agentgym.envs.sql", "agentgym.tasks.sql.files", "agentgym.tools.database"} <= set(names)
+    assert {"agentgym.cli.app", "agentgym.envs.sql", "agentgym.tasks.sql.files", "agentgym.tools.database"} <= set(
+        names
+    )
     assert run(NO_TRAIN_EXTRA + IMPORT_ALL, *names) == f"{len(names)}\n"
 
 

@@ -116,7 +116,7 @@ def copies() -> Iterator[Copies]:
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_mutants_run_in_a_copy_and_leave_the_tree_unchanged(copies: Copies):
-    file, tests = "agentgym/choices.py", ("tests/core/test_choices.py",)
+    file, tests = "agentgym/base/choices.py", ("tests/core/test_choices.py",)
     source = (ROOT / file).read_text(encoding="utf-8")
     assert copies.test(tests, 200).outcome is Outcome.SURVIVED
     assert copies.test(tests, 200, (file, UNUSABLE)).outcome is Outcome.KILLED
@@ -130,7 +130,7 @@ def test_mutants_run_in_a_copy_and_leave_the_tree_unchanged(copies: Copies):
 
 
 KEEPS = """
-from agentgym.caches import cache_folder
+from agentgym.base.cache import cache_folder
 
 def test_nothing_was_kept():
     assert not any(cache_folder().iterdir())

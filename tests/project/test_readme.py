@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
+from agentgym.cli.app import app
 from tests.doc_blocks import ROOT, Block, blocks_of
 
 pytestmark = pytest.mark.real

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.engine.steps import Solution
-from agentgym.messages import ToolCall
-from agentgym.policy import Generation
-from agentgym.task import Task
-from agentgym.toolset import tool
+from agentgym.core.engine.steps import Solution
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import Generation
+from agentgym.core.task import Task
+from agentgym.core.toolset import tool
 from tests.counter_env import Counter
 from tests.rollout_cases import END, Letters
 

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import InfrastructureError
-from agentgym.toolset import tool
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.toolset import tool
 from tests.counter_env import AsyncCounter, Counter
 
 

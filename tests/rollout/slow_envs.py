@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym.policy import Codec, Generation
-from agentgym.toolset import tool
+from agentgym.core.policy import Codec, Generation
+from agentgym.core.toolset import tool
 from tests.counter_env import Counter
 from tests.rollout_cases import END, Letters
 

@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.messages import Message
-from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.base.errors import UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.messages import Message
+from agentgym.core.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from tests.counter_env import Counter, groups
@@ -185,7 +185,7 @@ def test_worker_processes_end_although_a_forked_process_lives_on():
 
 NEVER_CLOSED = """
 import sys
-from agentgym.policy import ScriptedPolicy
+from agentgym.core.policy import ScriptedPolicy
 from agentgym.rollout import Limits, RolloutEngine, EnvFactory
 from tests.counter_env import groups
 
@@ -205,7 +205,7 @@ def test_an_unclosed_engine_does_not_keep_the_process_alive(workers: str):
 
 INTERRUPTED = """
 import asyncio, signal, sys
-from agentgym.policy import FunctionPolicy
+from agentgym.core.policy import FunctionPolicy
 from agentgym.rollout import RolloutEngine, EnvFactory
 from tests.counter_env import groups
 

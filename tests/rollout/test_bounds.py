@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from agentgym import make
-from agentgym.endings import Reason
-from agentgym.env import Env
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import Message
+from agentgym.core.policy import Generation
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.messages import Message
-from agentgym.policy import Generation
 from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits
 from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
-from agentgym.trajectory import Trajectory
 
 GUESS = EnvFactory("agentgym/guess-v0", {})
 TASK = GuessEnv.default_tasks().get("train", 0)

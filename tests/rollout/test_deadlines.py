@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Ending, Reason
-from agentgym.policy import Generation
+from agentgym.core.endings import Ending, Reason
+from agentgym.core.policy import Generation
+from agentgym.core.toolset import tool
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.rollout.conversation import Conversation
-from agentgym.rollout.deadlines import OutOfTime, off_the_clock, within
-from agentgym.toolset import tool
+from agentgym.rollout.limits import OutOfTime, off_the_clock, within
 from tests.counter_env import AsyncCounter, Counter, groups
 from tests.rollout.slow_envs import Slow, Stuck, Talker
 from tests.rollout_cases import Factory, play_groups

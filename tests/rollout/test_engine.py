@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from agentgym.commands.options import timeouts_in
-from agentgym.endings import Reason
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.messages import Message
-from agentgym.policy import FunctionPolicy, Generation, ScriptedPolicy
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.cli.options import timeouts_in
+from agentgym.core.endings import Reason
+from agentgym.core.messages import Message
+from agentgym.core.policy import FunctionPolicy, Generation, ScriptedPolicy
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import (
     Backoff,
     Breaker,
@@ -37,7 +38,6 @@ from agentgym.rollout import (
 )
 from agentgym.rollout.waits import report_all
 from agentgym.rollout.workers.choice import WORKERS
-from agentgym.trajectory import Trajectory
 from tests.counter_env import Counter, groups
 from tests.rollout.slow_envs import Stuck, Talker
 from tests.rollout_cases import END, Factory
@@ -211,9 +211,9 @@ def test_a_report_says_that_a_rollout_waits_for_its_first_environment():
 
 HANGS = """
 import time
-from agentgym.policy import FunctionPolicy
+from agentgym.core.policy import FunctionPolicy
 from agentgym.rollout import EnvFactory, Group, RolloutEngine
-from agentgym.task import iterate
+from agentgym.core.task import iterate
 from tests.rollout.slow_envs import Stuck, Talker
 from tests.counter_env import Counter
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Ending, Reason
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.core.endings import Ending, Reason
+from agentgym.core.messages import Message, ToolCall, text_of
+from agentgym.core.policy import EndEpisode, FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.toolset import tool
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import ToolError, UsageError
-from agentgym.messages import Message, ToolCall, text_of
-from agentgym.policy import EndEpisode, FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
-from agentgym.rewards import OUTCOME
 from agentgym.rollout import Job, Limits, rollouts
 from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool
-from agentgym.toolset import tool
-from agentgym.trajectory import Trajectory
 from tests.rollout_cases import Factory, jobs, run
 from tests.waiting import eventually
 

@@ -9,21 +9,28 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
+from agentgym.base.errors import UsageError
+from agentgym.cli.app import app
+from agentgym.core.messages import Message, ToolCall, assistant, text_of, user
+from agentgym.core.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.core.replay import replay
+from agentgym.core.task import Task
+from agentgym.core.trajectory import Trajectory, read_jsonl
 from agentgym.envs.errand import ErrandEnv
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import UsageError
-from agentgym.evaluation import evaluate
-from agentgym.feedback import FeedbackContext, ModelUser, Remark, ScriptedUser, WithFeedback, read_feedback
-from agentgym.feedback.leaks import reveals
-from agentgym.lookahead import BestOfN, Search
-from agentgym.messages import Message, ToolCall, assistant, text_of, user
-from agentgym.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
-from agentgym.records.replay import replay
-from agentgym.results.rescore import rescore
+from agentgym.eval.evaluation import evaluate
+from agentgym.eval.results.rescore import rescore
 from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
-from agentgym.task import Task
-from agentgym.trajectory import Trajectory, read_jsonl
+from agentgym.rollout.feedback import (
+    FeedbackContext,
+    ModelUser,
+    Remark,
+    ScriptedUser,
+    WithFeedback,
+    read_feedback,
+    reveals,
+)
+from agentgym.rollout.lookahead import BestOfN, Search
 from tests.endpoints import Fake, Said, call, calling, completion
 from tests.refusals import differing, not_refused
 from tests.rollout.test_lookahead import Wanderer

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks import check_names, run_checks
-from agentgym.endings import Ending, Reason
-from agentgym.env import Env
-from agentgym.errors import InfrastructureError
-from agentgym.evaluation import evaluate
-from agentgym.messages import Message
-from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.base.errors import InfrastructureError
+from agentgym.check import check_names, run_checks
+from agentgym.core.endings import Ending, Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import Message
+from agentgym.core.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.core.toolset import tool
+from agentgym.core.trajectory import Trajectory, read_jsonl
+from agentgym.eval.evaluation import evaluate
 from agentgym.rollout import EnvFactory, Job, Limits, rollouts
 from agentgym.rollout.streams import play_jobs
-from agentgym.toolset import tool
-from agentgym.trajectory import Trajectory, read_jsonl
 from tests.counter_env import AsyncCounter, Counter, call
 from tests.rollout.hostile_envs import (
     FAILING,

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.messages import Message
-from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.base.errors import UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.messages import Message
+from agentgym.core.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.core.toolset import tool
 from agentgym.rollout import Group, Job, Limits, RolloutEngine
-from agentgym.toolset import tool
 from tests.counter_env import Counter, groups
 from tests.rollout_cases import Factory
 from tests.waiting import eventually

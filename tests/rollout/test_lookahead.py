@@ -11,26 +11,25 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.env import Env
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import Message, ToolCall, text_of
+from agentgym.core.policy import FunctionPolicy, Generation, RandomPolicy, ScriptedPolicy, Seat
+from agentgym.core.replay import replay
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import Task
+from agentgym.core.toolset import tool
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.errand import ErrandEnv
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.evaluation import evaluate
-from agentgym.lookahead import Beam, BestOfN, Candidate, Majority, Mcts, Oracle, Search, Signals
-from agentgym.lookahead.cost import SearchCost
-from agentgym.lookahead.values import Asking
-from agentgym.lookahead.voice import ChatVoice
-from agentgym.messages import Message, ToolCall, text_of
-from agentgym.policy import FunctionPolicy, Generation, RandomPolicy, ScriptedPolicy
-from agentgym.records.replay import replay
-from agentgym.rewards import OUTCOME
+from agentgym.eval.evaluation import evaluate
 from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
+from agentgym.rollout.lookahead import Beam, BestOfN, Candidate, Majority, Mcts, Oracle, Search, Signals
+from agentgym.rollout.lookahead.cost import SearchCost
+from agentgym.rollout.lookahead.values import Asking
+from agentgym.rollout.lookahead.voice import ChatVoice
 from agentgym.rollout.workers.base import EpisodeOpening
-from agentgym.seat import Seat
-from agentgym.task import Task
-from agentgym.toolset import tool
-from agentgym.trajectory import Trajectory
 from tests.noisy import NoisyPolicy
 from tests.rollout_cases import END, Factory, Letters
 

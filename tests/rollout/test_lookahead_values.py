@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from agentgym.dialects import get_dialect
-from agentgym.errors import UsageError
-from agentgym.lookahead import (
+from agentgym.base.errors import UsageError
+from agentgym.core.dialects import get_dialect
+from agentgym.core.messages import Message, ToolCall, assistant, text_of, tool_result, user
+from agentgym.core.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.core.toolset import Toolset
+from agentgym.rollout.lookahead import (
     Asking,
     Beam,
     BestOfN,
@@ -23,11 +26,8 @@ from agentgym.lookahead import (
     SearchCost,
     Signals,
 )
-from agentgym.lookahead.search import read_search
-from agentgym.lookahead.values import MOST_CHARS, best_in, score_in, to_score, to_vote
-from agentgym.messages import Message, ToolCall, assistant, text_of, tool_result, user
-from agentgym.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
-from agentgym.toolset import Toolset
+from agentgym.rollout.lookahead.search import read_search
+from agentgym.rollout.lookahead.values import MOST_CHARS, best_in, score_in, to_score, to_vote
 from tests.refusals import differing, not_refused
 
 NO_TOOLS = Toolset(())

@@ -15,11 +15,11 @@ from typing import Any
 import psutil
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.messages import Message
-from agentgym.policy import FunctionPolicy
+from agentgym.core.endings import Reason
+from agentgym.core.messages import Message
+from agentgym.core.policy import FunctionPolicy
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory
-from agentgym.trajectory import Trajectory
 from tests.counter_env import call, groups
 from tests.rollout_cases import play_groups
 from tests.waiting import eventually
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.real
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("apart", "loops"):
-        monkeypatch.setattr(f"agentgym.foreign.{module}.UNHEARD_S", 0.05)
+        monkeypatch.setattr(f"agentgym.core.foreign.{module}.UNHEARD_S", 0.05)
 
 
 def play(
@@ -113,7 +113,7 @@ def test_a_message_of_a_policy_is_json_data_or_the_policys_fault(workers: str):
 
 SIGNAL = """
 import os, signal, sys
-from agentgym.policy import ScriptedPolicy
+from agentgym.core.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, RolloutEngine
 
 with RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy()):

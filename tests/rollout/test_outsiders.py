@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.foreign.closing import closed_after
-from agentgym.messages import Message, ToolCall
-from agentgym.policy import FunctionPolicy, Generation
+from agentgym.base.errors import UsageError
+from agentgym.core.closing import closed_after
+from agentgym.core.endings import Reason
+from agentgym.core.messages import Message, ToolCall
+from agentgym.core.policy import FunctionPolicy, Generation, Seat
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
-from agentgym.seat import Seat
-from agentgym.trajectory import Trajectory
 from tests.counter_env import Counter, call, groups
 from tests.rollout_cases import Factory, Letters, Speaker, play_groups
 from tests.rows import each_row
@@ -35,7 +34,7 @@ POLICYS_FAULT = (Reason.INFRASTRUCTURE, "policy")
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("apart", "loops"):
-        monkeypatch.setattr(f"agentgym.foreign.{module}.UNHEARD_S", 0.05)
+        monkeypatch.setattr(f"agentgym.core.foreign.{module}.UNHEARD_S", 0.05)
 
 
 def outside(name: str) -> EnvFactory:

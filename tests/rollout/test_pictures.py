@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym.policy import Generation, SeeingPolicy
+from agentgym.core.policy import Generation, SeeingPolicy
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import Job, Limits
 from agentgym.rollout.streams import play_jobs
-from agentgym.trajectory import Trajectory
 from tests.core.test_pictures import PNG, WindowEnv
 from tests.rollout_cases import Factory, Speaker
 

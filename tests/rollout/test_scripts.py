@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.engine.spaces import Action
-from agentgym.env import Env
-from agentgym.messages import Message
-from agentgym.policy import EndEpisode, FunctionPolicy, Player, ScriptedPolicy
+from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import Action
+from agentgym.core.env import Env
+from agentgym.core.messages import Message
+from agentgym.core.policy import EndEpisode, FunctionPolicy, Player, ScriptedPolicy, solution_player
+from agentgym.core.task import Task
 from agentgym.rollout import EnvFactory
 from agentgym.rollout.workers.processes import ProcessWorkers
-from agentgym.script import solution_player
-from agentgym.task import Task
 from tests.counter_env import groups
 from tests.rollout_cases import play_groups
 
@@ -101,8 +100,8 @@ def test_a_script_may_end_its_episode_in_every_kind_of_workers(workers: str):
 
 
 SCRIPT = """
-from agentgym.errors import UsageError
-from agentgym.policy import ScriptedPolicy
+from agentgym.base.errors import UsageError
+from agentgym.core.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, RolloutEngine
 from tests.counter_env import groups
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from agentgym.engine.sharing import shared
-from agentgym.env import Env
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.core.env import Env
+from agentgym.core.policy import SilentPolicy
+from agentgym.core.task import Task, TaskList
+from agentgym.core.task_files import shared
 from agentgym.envs.code import CodeEnv
 from agentgym.envs.guess import GuessEnv
 from agentgym.envs.search import SearchEnv
 from agentgym.envs.sql import SQLEnv
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.policy import SilentPolicy
 from agentgym.rollout import Job, Limits
 from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
-from agentgym.task import Task, TaskList
 from tests.rollout_cases import Factory
 from tests.waiting import eventually
 

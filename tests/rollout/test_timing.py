@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from agentgym.messages import Message, ToolCall, assistant
-from agentgym.policy import FunctionPolicy, ScriptedPolicy
-from agentgym.results.entry import entry_of
+from agentgym.core.messages import Message, ToolCall, assistant
+from agentgym.core.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.core.timing import Span, TurnTimes, total_times
+from agentgym.core.trajectory import Trajectory, Turn, read_jsonl, write_jsonl
+from agentgym.eval.results.entry import entry_of
+from agentgym.eval.summary import summarize
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from agentgym.summary import summarize
-from agentgym.timing import Span, TurnTimes, total_times
-from agentgym.trajectory import Trajectory, Turn, read_jsonl, write_jsonl
 from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
 from tests.refusals import not_refused
 from tests.view_cases import errand

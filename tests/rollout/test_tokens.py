@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.endings import Reason
-from agentgym.env import Env
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.endings import Reason
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.trajectory import Tokens, Trajectory
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import InfrastructureError
-from agentgym.messages import ToolCall
-from agentgym.trajectory import Tokens, Trajectory
 from tests.rollout_cases import Factory, Letters, Speaker, jobs, run
 
 

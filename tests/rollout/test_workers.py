@@ -12,15 +12,15 @@ from typing import Any
 import psutil
 import pytest
 
-from agentgym.endings import Reason
+from agentgym.base.errors import MissingExtra, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.policy import RandomPolicy, ScriptedPolicy
+from agentgym.core.registry import make
+from agentgym.core.task import iterate
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.errors import MissingExtra, UsageError
-from agentgym.policy import RandomPolicy, ScriptedPolicy
-from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
 from agentgym.rollout.workers.choice import with_address
 from agentgym.rollout.workers.processes import ProcessWorkers
-from agentgym.task import iterate
 from tests.counter_env import Counter, groups
 from tests.rollout.worker_processes import CASES, in_every_environment, play_with, workers_alive
 from tests.rollout_cases import play_groups

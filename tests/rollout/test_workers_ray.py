@@ -17,14 +17,14 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.policy import RandomPolicy, ScriptedPolicy
-from agentgym.registry import make
+from agentgym.base.errors import UsageError
+from agentgym.cli.app import app
+from agentgym.core.endings import Reason
+from agentgym.core.policy import RandomPolicy, ScriptedPolicy
+from agentgym.core.registry import make
+from agentgym.core.task import iterate
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from agentgym.rollout.workers.ray_actors import RayWorkers
-from agentgym.task import iterate
+from agentgym.rollout.workers.ray import RayWorkers
 from tests.counter_env import groups
 from tests.rollout.worker_processes import in_every_environment, play_with
 from tests.waiting import eventually
@@ -221,7 +221,7 @@ def test_every_group_is_completed_once_despite_the_loss_of_a_node(cluster: Any, 
 
 DRIVER = """
 import json, os, signal, sys, psutil
-from agentgym.policy import ScriptedPolicy
+from agentgym.core.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from tests.counter_env import groups
 

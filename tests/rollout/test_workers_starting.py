@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from agentgym.policy import ScriptedPolicy
+from agentgym.core.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.rollout.workers.starting import Child, OneByOne, Starter, Template

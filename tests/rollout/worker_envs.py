@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.messages import ToolCall
-from agentgym.toolset import tool
+from agentgym.core.messages import ToolCall
+from agentgym.core.toolset import tool
 from tests.counter_env import Counter
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Group
-from agentgym.trajectory import Trajectory
 from tests.browsers import why_no_browser
 from tests.rollout_cases import play_groups
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentgym.core.task import TaskList
 from agentgym.envs.swe.source import InstanceTasks
-from agentgym.task import TaskList
 from agentgym.tasks.code.files import CodeFileTasks
 from agentgym.tasks.search.files import SearchFileTasks
 from agentgym.tasks.sql.files import SpiderTasks

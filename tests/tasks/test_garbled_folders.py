@@ -17,7 +17,7 @@ import yaml
 
 pytest.importorskip("docker", reason="needs the [docker] extra")
 
-from agentgym.task_files.left_out import LeftOut
+from agentgym.core.task_files import LeftOut
 from agentgym.tasks.folders import FolderTasks
 from tests.refusals import sampled
 from tests.task_folders import harbor_task, terminal_bench_task

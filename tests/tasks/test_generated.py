@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agentgym.errors import TaskError
-from agentgym.registry import make
-from agentgym.task import Task, TaskSource, iterate
+from agentgym.base.errors import TaskError
+from agentgym.core.registry import make
+from agentgym.core.task import Task, TaskSource, iterate
 from agentgym.tasks.code import CodeTasks
 from agentgym.tasks.miniwob import MiniWoBTasks
 from agentgym.tasks.search import MaskedSpanTasks, SearchTasks

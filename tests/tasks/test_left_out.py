@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agentgym.cli import app
-from agentgym.endings import Ending, Reason
-from agentgym.errors import BrokenTask, UsageError
-from agentgym.policy import ScriptedPolicy
-from agentgym.registry import make
+from agentgym.base.errors import BrokenTask, UsageError
+from agentgym.cli.app import app
+from agentgym.core.endings import Ending, Reason
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.registry import make
+from agentgym.core.task import iterate
+from agentgym.core.task_files import LeftOut, Quarantine, Unusable, Why, counted
+from agentgym.core.trajectory import Trajectory
+from agentgym.eval.summary import summarize
 from agentgym.rollout import EnvFactory, Job, Limits
 from agentgym.rollout.streams import play_jobs
-from agentgym.summary import summarize
-from agentgym.task import iterate
-from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why, counted
-from agentgym.trajectory import Trajectory
 from tests.rows import each_row
 
 DOUBLE = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME
-from agentgym.task import GeneratedTasks, Task
-from agentgym.toolset import tool
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.toolset import tool
 
 COLOURS = ("red", "green", "blue", "white", "black", "yellow")
 PLACES = ("left", "right", "above")

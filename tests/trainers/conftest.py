@@ -78,8 +78,8 @@ def checkpoint(model: Any, tokenizer: Any, tmp_path: Path) -> Path:
 
 def _trajectory(row: int, sampled: list[list[int]], outcome: float, *, broken: bool = False) -> Any:
     """A trajectory whose turns sampled these tokens, each followed by two tokens of observation."""
-    from agentgym.endings import Reason
-    from agentgym.trajectory import Tokens, Trajectory, Turn
+    from agentgym.core.endings import Reason
+    from agentgym.core.trajectory import Tokens, Trajectory, Turn
 
     tokens, turns = Tokens(prompt_ids=[7, 8, 9 + row]), []
     for number, ids in enumerate(sampled):
@@ -109,8 +109,8 @@ class Canned:
         self.rows: list[list[Any]] = []
 
     def __call__(self, rows: Any, version: int, *, training: bool, first: int = 0) -> Any:
+        from agentgym.core.task import Task
         from agentgym.rollout import Group, PlayedGroup
-        from agentgym.task import Task
         from agentgym.trainers.batches import Batch
 
         self.rows.append(list(rows))
@@ -134,7 +134,7 @@ def canned() -> type[Canned]:
 @pytest.fixture
 def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
     """Makes a trainer of the tiny model that records the batches that it learns from."""
-    from agentgym.task import GeneratedTasks
+    from agentgym.core.task import GeneratedTasks
     from agentgym.trainers.batches import task_rows
     from agentgym.trainers.config import TrainConfig
     from agentgym.trainers.credit import Credit
@@ -210,7 +210,7 @@ def _sampled_from(model_folder: Path, trajectories: Path) -> float:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from agentgym.trajectory import read_jsonl
+    from agentgym.core.trajectory import read_jsonl
 
     model, gaps = AutoModelForCausalLM.from_pretrained(model_folder), []
     for recorded in read_jsonl(trajectories):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
-from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.task import GeneratedTasks, Task
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.rewards import OUTCOME, Channel, Scheme
+from agentgym.core.task import GeneratedTasks, Task
 
 
 def _task(split: str, index: int) -> Task:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentgym.core.task import GeneratedTasks, Task
 from agentgym.envs.search import SearchEnv
-from agentgym.task import GeneratedTasks, Task
 from agentgym.tools.index import Document, MemoryIndex
 
 PAGES = [

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym.policy import Generation
+from agentgym.core.policy import Generation
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 

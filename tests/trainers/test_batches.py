@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("datasets", reason="needs the [train] extra")
 
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import Generation
+from agentgym.core.task import GeneratedTasks, Task
 from agentgym.envs.guess import GuessEnv
-from agentgym.messages import ToolCall
-from agentgym.policy import Generation
 from agentgym.rollout import EnvFactory, Limits
-from agentgym.task import GeneratedTasks, Task
 from agentgym.trainers.batches import BatchRollouts, TaskRow, task_rows
 from agentgym.trainers.credit import Credit
 

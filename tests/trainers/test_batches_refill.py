@@ -9,14 +9,14 @@ import pytest
 
 pytest.importorskip("datasets", reason="needs the [train] extra")
 
-from agentgym.endings import Reason
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.endings import Reason
+from agentgym.core.task import GeneratedTasks, Task
+from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import InfrastructureError
 from agentgym.rollout import EnvFactory, Group, Job, Limits, PlayedGroup
-from agentgym.task import GeneratedTasks, Task
 from agentgym.trainers.batches import Batch, BatchRollouts, TaskRow, task_rows
 from agentgym.trainers.credit import Credit
-from agentgym.trajectory import Trajectory, Turn
 
 TASKS_OF_A_RUN = 2**20
 """Endless sources: a run's own tasks begin below this number, those that replace flat groups lie above it."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym.errors import UsageError
-from agentgym.messages import Message
+from agentgym.base.errors import UsageError
+from agentgym.core.messages import Message
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.tiny import tiny_tokenizer
 from tests.rows import each_row

@@ -14,7 +14,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig

@@ -9,9 +9,8 @@ import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym.messages import ToolCall, system, tool_result, user
-from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.control_tokens import ControlTokens
+from agentgym.core.messages import ToolCall, system, tool_result, user
+from agentgym.trainers.chat import ChatCodec, ControlTokens
 from tests.chat_templates import SPECIAL, tokenizer_of
 from tests.rows import each_row
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.endings import Reason
-from agentgym.rewards import Gate, Scheme
+from agentgym.core.endings import Reason
+from agentgym.core.rewards import Gate, Scheme
+from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.trainers.credit import Credit, CreditMode, normalise, shaping_rewards
-from agentgym.trajectory import Trajectory, Turn
 from tests.rows import each_row
 
 OUTCOME, GATED, TURN = CreditMode.OUTCOME, CreditMode.GATED, CreditMode.TURN

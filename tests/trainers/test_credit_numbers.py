@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.rewards import Scheme
+from agentgym.core.endings import Reason
+from agentgym.core.rewards import Scheme
+from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.trainers.credit import Credit, CreditMode, episode_reward, normalise, reward_to_go, shaping_rewards
-from agentgym.trajectory import Trajectory, Turn
 from tests.rows import each_row
 
 WITH_TOOL = Scheme({"outcome": 2.0, "tool": 0.5}, allow_unsound=True)

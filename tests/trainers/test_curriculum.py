@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
+from agentgym.core.trajectory import read_jsonl
 from agentgym.trainers.config import load_config
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.train import train
-from agentgym.trajectory import read_jsonl
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 

@@ -18,9 +18,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from agentgym.cli import app
-from agentgym.messages import text_of
-from agentgym.trajectory import read_jsonl
+from agentgym.cli.app import app
+from agentgym.core.messages import text_of
+from agentgym.core.trajectory import read_jsonl
 from tests.endpoints import Fake, Said, completion
 from tests.taught_boxes import TASKS, greedy_suite, importable, teach
 

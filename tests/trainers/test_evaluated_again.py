@@ -13,9 +13,9 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 from rich.console import Console
 from typer.testing import CliRunner
 
-from agentgym.cli import app
+from agentgym.cli.app import app
+from agentgym.core.trajectory import read_jsonl
 from agentgym.trainers.train import train
-from agentgym.trajectory import read_jsonl
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 

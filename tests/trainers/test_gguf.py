@@ -14,9 +14,9 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from agentgym.caches import cache_folder
-from agentgym.errors import MissingExtra, UsageError
-from agentgym.policy_loader import has_weights
+from agentgym.base.cache import cache_folder
+from agentgym.base.errors import MissingExtra, UsageError
+from agentgym.eval.policy_loader import has_weights
 from agentgym.trainers import gguf
 from agentgym.trainers.gguf import checkpoint_of, gguf_file
 from agentgym.trainers.policies import load_checkpoint

@@ -11,11 +11,11 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from agentgym.endings import Reason
+from agentgym.core.endings import Reason
+from agentgym.core.trajectory import Tokens, Trajectory, Turn
 from agentgym.trainers.credit import Credit, CreditMode
 from agentgym.trainers.grpo import SamplerGap, check_batch, completion_of
 from agentgym.trainers.scores import TrainerScores
-from agentgym.trajectory import Tokens, Trajectory, Turn
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]

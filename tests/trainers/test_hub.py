@@ -15,7 +15,7 @@ pytest.importorskip("transformers", reason="needs the [train] extra")
 
 from huggingface_hub import constants
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.policies import load_model

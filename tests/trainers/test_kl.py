@@ -11,10 +11,10 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from agentgym.endings import Reason
+from agentgym.core.endings import Reason
+from agentgym.core.trajectory import Tokens, Trajectory
 from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.sampled_batch import SampledBatch
-from agentgym.trajectory import Tokens, Trajectory
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]

@@ -16,17 +16,17 @@ import httpx
 import torch
 
 from agentgym import make
-from agentgym.endings import Reason
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.endings import Reason
+from agentgym.core.policy import Generation
+from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import InfrastructureError
-from agentgym.interop.gateway import Gateway, GatewaySettings, serving
-from agentgym.policy import Generation
+from agentgym.interop.served.gateway import Gateway, GatewaySettings, serving
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
 from agentgym.rollout.jobs import Job
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.outside import Assignment, OutsideRollouts
 from agentgym.trainers.policies import make_policy
-from agentgym.trajectory import Trajectory, Turn
 from tests.chat_templates import tokenizer_of
 from tests.interop.speaking import Speaker, halving
 from tests.interop.test_gateway import SEED, Client, played

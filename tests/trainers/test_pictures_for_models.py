@@ -14,9 +14,9 @@ pytest.importorskip("PIL", reason="needs the [web] extra")
 
 import transformers
 
-from agentgym.errors import UsageError
-from agentgym.messages import system, user, with_pictures
-from agentgym.policy import SeeingPolicy
+from agentgym.base.errors import UsageError
+from agentgym.core.messages import system, user, with_pictures
+from agentgym.core.policy import SeeingPolicy
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.pictures import PictureTokens, processor_of
 from agentgym.trainers.transformers_policy import Sampling

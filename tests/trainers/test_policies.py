@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the [train] extra")
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import default_dialect, describe_training, training_arguments
 from tests.rows import each_row

@@ -9,11 +9,10 @@ import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym.errors import UsageError
-from agentgym.messages import Message, assistant, text_of, tool_result, user, with_pictures
-from agentgym.messages import ToolCall as Call
-from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.rendering import Renderer, _log_once
+from agentgym.base.errors import UsageError
+from agentgym.core.messages import Message, assistant, text_of, tool_result, user, with_pictures
+from agentgym.core.messages import ToolCall as Call
+from agentgym.trainers.chat import ChatCodec, Renderer, _log_once
 from tests.chat_templates import tokenizer_of
 from tests.rows import each_row
 

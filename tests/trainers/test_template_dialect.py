@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym import make
-from agentgym.commands.evaluate import EvaluationRequest, _arguments, run_evaluation
-from agentgym.dialects import get_dialect
-from agentgym.dialects.template import TemplateDialect
-from agentgym.errors import UsageError
-from agentgym.messages import ToolCall
-from agentgym.policy import ScriptedPolicy
+from agentgym.base.errors import UsageError
+from agentgym.cli.evaluate import EvaluationRequest, _arguments, run_evaluation
+from agentgym.core.dialects import get_dialect
+from agentgym.core.dialects.template import TemplateDialect
+from agentgym.core.messages import ToolCall
+from agentgym.core.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Job, Limits
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policies import codec_of, default_dialect, describe_training, dialect_of, load_model, policy_of

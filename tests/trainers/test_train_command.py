@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym.cli import app
+from agentgym.cli.app import app
 from agentgym.trainers.config import FIELDS, load_config, to_dict
 from tests.rows import each_row
 
@@ -58,7 +58,7 @@ def test_wrong_usage_gets_one_line(words: list[str], message: str):
 
 ECHO = """
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 
 class Echo(GuessEnv):
     def __init__(self, **given):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.trainers.command import parse
 from agentgym.trainers.config import (
     FIELDS,

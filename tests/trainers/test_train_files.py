@@ -11,12 +11,12 @@ from typer.testing import CliRunner, Result
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym.cli import app
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
+from agentgym.cli.app import app
+from agentgym.core.trajectory import read_jsonl
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.trl_config import env_factory, eval_split_of, probe
 from agentgym.trainers.warm_start import solutions
-from agentgym.trajectory import read_jsonl
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]

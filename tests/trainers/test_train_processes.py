@@ -17,10 +17,10 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 from rich.console import Console
 
+from agentgym.core.trajectory import read_jsonl
 from agentgym.trainers.config import FIELDS, PRETRAINED, TrainConfig
 from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
 from agentgym.trainers.train import train
-from agentgym.trajectory import read_jsonl
 
 pytestmark = [pytest.mark.real, pytest.mark.train, pytest.mark.slow]
 

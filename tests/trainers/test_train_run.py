@@ -18,15 +18,15 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.outputs import held
-from agentgym.results.annotations import Annotations
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.base.output_files import held
+from agentgym.core.trajectory import read_jsonl
+from agentgym.eval.results.annotations import Annotations
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.train import train
-from agentgym.trajectory import read_jsonl
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 

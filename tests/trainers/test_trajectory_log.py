@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.endings import Reason
+from agentgym.core.endings import Reason
+from agentgym.core.trajectory import Trajectory, Turn, read_jsonl
 from agentgym.envs.guess import GuessEnv
-from agentgym.results.annotations import Annotations
+from agentgym.eval.results.annotations import Annotations
 from agentgym.trainers.credit import Credit, CreditMode, group_numbers
-from agentgym.trajectory import Trajectory, Turn, read_jsonl
 from tests.rows import each_row
 
 pytestmark = pytest.mark.train
@@ -39,7 +39,7 @@ CREDIT = Credit(mode=CreditMode.GATED, scheme=GuessEnv.scheme)
 
 def write(folder: Path, step: int, groups: int | None) -> None:
     """Record the first groups of a step, as a run does."""
-    from agentgym.trainers.logbook.trajectory_log import TrajectoryLog, recorded_positions
+    from agentgym.trainers.logbook.records import TrajectoryLog, recorded_positions
 
     sampled = batch(step)
     positions = recorded_positions(sampled, groups)
@@ -62,7 +62,7 @@ def test_whole_groups_of_each_step_are_recorded(tmp_path: Path, groups: int | No
 
 
 def test_advantages_and_scores_are_noted_beside_the_trajectories(tmp_path: Path):
-    from agentgym.trainers.logbook.trajectory_log import TrajectoryLog
+    from agentgym.trainers.logbook.records import TrajectoryLog
     from agentgym.trainers.scores import TrainerLogprobs
 
     write(tmp_path, 4, 1)

@@ -12,8 +12,8 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from peft import LoraConfig, get_peft_model
 
-from agentgym.errors import UsageError
-from agentgym.policy import Generation, StreamingPolicy
+from agentgym.base.errors import UsageError
+from agentgym.core.policy import Generation, StreamingPolicy
 from agentgym.rollout.limits import Limits
 from agentgym.trainers.cache import bytes_per_position
 from agentgym.trainers.chat import ChatCodec

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym.errors import UsageError
-from agentgym.rewards import Scheme
+from agentgym.base.errors import UsageError
+from agentgym.core.rewards import Scheme
 from agentgym.trainers.config import (
     TrainConfig,
     bundled_recipes,

@@ -11,7 +11,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from agentgym.interop.trl import environment_class, rows
+from agentgym.interop.trainers.trl import environment_class, rows
 from benchmarks._trl_factory import ARGUMENTS, ENV, Schedule, begun_model, learnt, plays, tokenizer_for, trained
 
 pytestmark = [pytest.mark.real, pytest.mark.train]

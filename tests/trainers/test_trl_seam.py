@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 import agentgym.trainers
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from agentgym.trainers.vllm.fleet import Replica, ReplicaFleet
+from agentgym.trainers.vllm.server_policy import Replica, ReplicaFleet
 
 
 def place(fleet: ReplicaFleet, session: str) -> Replica:

@@ -18,8 +18,8 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from rich.console import Console
 
-from agentgym.errors import InfrastructureError
-from agentgym.policy import Generation, TokenPolicy
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.policy import Generation, TokenPolicy
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.train import train

@@ -24,8 +24,8 @@ from importlib.util import find_spec
 
 import torch
 
-from agentgym.policy import TokenPolicy
-from agentgym.policy_loader import load_policy
+from agentgym.core.policy import TokenPolicy
+from agentgym.eval.policy_loader import load_policy
 from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.tiny import TinyShape, tiny_model
@@ -154,7 +154,7 @@ import sys, json, torch
 torch.set_num_threads(2)
 settings, cut_off = json.loads(sys.argv[1]), sys.argv[2] == "cut off"
 from trl.generation.vllm_generation import VLLMGeneration
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.train import train
 if cut_off:

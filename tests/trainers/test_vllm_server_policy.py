@@ -14,9 +14,9 @@ pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
 from aiohttp import web
 
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.policy import Generation, TokenPolicy
-from agentgym.policy_loader import has_weights, model_of, split_vllm
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.core.policy import Generation, TokenPolicy
+from agentgym.eval.policy_loader import has_weights, model_of, split_vllm
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import server_policy

@@ -10,7 +10,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.vllm.sync import SyncCheck
 from tests.rows import each_row

@@ -23,12 +23,12 @@ import torch
 import transformers
 from PIL import Image
 
-from agentgym.engine.actions import text_in
-from agentgym.messages import Message, as_template_content, assistant, shown_pictures
-from agentgym.policy import Policy
-from agentgym.policy_loader import load_policy
+from agentgym.core.engine.spaces import text_in
+from agentgym.core.messages import Message, as_template_content, assistant, shown_pictures
+from agentgym.core.policy import Policy
+from agentgym.core.trajectory import Trajectory
+from agentgym.eval.policy_loader import load_policy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from agentgym.trajectory import Trajectory
 from tests.browsers import need_browser
 from tests.seeing_models import save_seeing_model
 from tests.trainers.gazing_env import SETTINGS, GazingEnv

@@ -11,14 +11,14 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from agentgym.caches import cache_folder
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.cache import cache_folder
+from agentgym.base.errors import UsageError
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.registry import register
+from agentgym.core.task import Task
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import UsageError
-from agentgym.messages import ToolCall, text_of
-from agentgym.registry import register
-from agentgym.task import Task
 from agentgym.trainers import warm_start
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import make_policy, warm_start_of

@@ -14,17 +14,15 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from agentgym.env import Env
+from agentgym.base.errors import UsageError
+from agentgym.core.env import Env
+from agentgym.core.trajectory import Trajectory, write_jsonl
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import UsageError
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.policies import load_checkpoint, load_model, make_policy, warm_start_of
-from agentgym.trainers.warm_start.demonstrations import recorded, solutions
 from agentgym.trainers.warm_start.examples import NO_LOSS, examples, rendered
-from agentgym.trainers.warm_start.fine_tuning import Course, in_order
-from agentgym.trainers.warm_start.own import successes
-from agentgym.trajectory import Trajectory, write_jsonl
+from agentgym.trainers.warm_start.making import Course, in_order, recorded, solutions, successes
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]

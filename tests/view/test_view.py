@@ -9,20 +9,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agentgym.comparison import compare, read_run
-from agentgym.errors import UsageError
-from agentgym.rewards import Gate, Scheme
-from agentgym.trajectory import Turn, write_jsonl
-from agentgym.view.collection import Collection
-from agentgym.view.contents import Contents
-from agentgym.view.head import head_of
-from agentgym.view.page import script, served_page, style
+from agentgym.base.errors import UsageError
+from agentgym.core.rewards import Gate, Scheme
+from agentgym.core.trajectory import Turn, write_jsonl
+from agentgym.eval.comparison import compare, read_run
+from agentgym.view.collection import Collection, TextSearch, matching, ordered
+from agentgym.view.facts import Contents, all_versus, head_of, sides, versus
 from agentgym.view.pay import Schemes, pays_of
 from agentgym.view.report import evenly, write_report
-from agentgym.view.rows import matching, ordered
-from agentgym.view.search import TextSearch
+from agentgym.view.server import script, served_page, style
 from agentgym.view.terminal import Browser, browse
-from agentgym.view.versus import all_versus, sides, versus
 from tests.rows import each_row
 from tests.view_cases import DIFF, HOSTILE, errand, hostile, sample_run, write_run
 
@@ -340,7 +336,7 @@ def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
 def test_the_command_writes_a_report_and_refuses_what_contradicts_itself(file: Path, tmp_path: Path):
     from typer.testing import CliRunner
 
-    from agentgym.cli import app
+    from agentgym.cli.app import app
 
     runner = CliRunner()
     out = tmp_path / "report.html"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentgym.comparison import compare, read_run
-from agentgym.messages import user, with_pictures
-from agentgym.statistics import success_interval
-from agentgym.summary import summarize
-from agentgym.trajectory import write_jsonl
+from agentgym.core.messages import user, with_pictures
+from agentgym.core.trajectory import write_jsonl
+from agentgym.eval.comparison import compare, read_run
+from agentgym.eval.statistics import success_interval
+from agentgym.eval.summary import summarize
 from agentgym.view.collection import Collection
 from agentgym.view.report import write_report
 from tests.browsers import PATIENCE_S, need_browser
@@ -27,7 +27,7 @@ need_browser()
 pytest.importorskip("starlette", reason="needs the [serve] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
-from agentgym.view.app import make_app  # noqa: E402
+from agentgym.view.server import make_app  # noqa: E402
 from tests.serving_cases import running  # noqa: E402
 
 pytestmark = [pytest.mark.real, pytest.mark.web]
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.real, pytest.mark.web]
 def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
-    from agentgym.tools.browser.launching import choose_executables
+    from agentgym.tools.browser.pool import choose_executables
 
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=choose_executables()[0], chromium_sandbox=False)

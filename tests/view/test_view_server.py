@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.trajectory import write_jsonl
+from agentgym.core.trajectory import write_jsonl
 from agentgym.view.collection import Collection
 from tests.view_cases import sample_run
 
 pytest.importorskip("starlette", reason="needs the [serve] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
-from agentgym.view.app import make_app
+from agentgym.view.server import make_app
 from tests.serving_cases import raw, running
 
 

@@ -4,13 +4,10 @@
 with refs, actions take refs or coordinates, only allowed origins exist, and time and randomness are virtual.
 """
 
-from agentgym.tools.browser.errors import BrowserGone, PageError
-from agentgym.tools.browser.launching import choose_executables, find_executable
-from agentgym.tools.browser.observe import difference, page_of, pages_of
-from agentgym.tools.browser.options import BrowserOptions, SessionOptions
-from agentgym.tools.browser.pool import BrowserPool, default_pool
+from agentgym.tools.browser.options import BrowserGone, BrowserOptions, PageError, SessionOptions
+from agentgym.tools.browser.pool import BrowserPool, choose_executables, default_pool, find_executable
 from agentgym.tools.browser.session import BrowserSession
-from agentgym.tools.browser.view import View, ViewNode
+from agentgym.tools.browser.view import View, ViewNode, difference, page_of, pages_of
 
 __all__ = [
     "BrowserGone",

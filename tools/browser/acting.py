@@ -3,25 +3,243 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentgym.errors import InfrastructureError, ToolError
+from agentgym.base.errors import InfrastructureError, ToolError
 from agentgym.tools.browser.clock import PageClock
-from agentgym.tools.browser.errors import BrowserGone, PageError
-from agentgym.tools.browser.looking import look
-from agentgym.tools.browser.numbering import Numbering
-from agentgym.tools.browser.options import SessionOptions
-from agentgym.tools.browser.pointing import CHANGED, Target, locate
+from agentgym.tools.browser.options import BrowserGone, PageError, SessionOptions
 from agentgym.tools.browser.recording import Recording
-from agentgym.tools.browser.tab import STUCK, Tab, Unanswered
-from agentgym.tools.browser.view import View
+from agentgym.tools.browser.tab import STUCK, Tab, Unanswered, script
+from agentgym.tools.browser.view import Numbering, View, ViewNode, frame_of
 from agentgym.tools.browser.windows import Windows
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, CDPSession, Page
+    from playwright.async_api import BrowserContext, CDPSession, Locator, Page
+
+
+SLOW_MS = 30_000.0
+"""Longer than any deadline: the session's deadline decides whether a page is too slow."""
+CHANGED = "the page has changed since the last view; look again"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The current state of an element."""
+
+    node: ViewNode
+    locator: Locator
+    facts: dict[str, Any]
+    x: float
+    y: float
+
+    @property
+    def label(self) -> str:
+        """The element's name in messages."""
+        return self.node.line()[:120]
+
+
+async def locate(tab: Tab, view: View, ref: str, visible: bool = True) -> Target:
+    """Find a ref's element and scroll it into view; a `PageError` says why it cannot be acted on."""
+    node = view.node(ref)
+    locator = tab.locator(node.handle)
+    # Checked first, as everything else waits for the element to appear.
+    if not await locator.count():
+        raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
+    facts = await locator.evaluate(script("locate.js"), timeout=SLOW_MS)
+    problem = facts["problem"]
+    if problem == "gone":
+        raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
+    if problem == "disabled":
+        raise PageError(f"{node.line()[:120]} is disabled")
+    if problem and visible:
+        what = f"covered by {facts['cover']}; act on that first" if problem == "covered" else "not visible"
+        raise PageError(f"{node.line()[:120]} is {what}")
+    x, y = facts["x"], facts["y"]
+    if visible and frame_of(node.handle) != frame_of(next((n.handle for n in view.nodes if n.handle), "")):
+        box = await locator.bounding_box(timeout=SLOW_MS)
+        if box is None:
+            raise PageError(f"{node.line()[:120]} is not visible")
+        x, y = box["x"] + x - facts["left"], box["y"] + y - facts["top"]
+    return Target(node, locator, facts, x, y)
+
+
+def choose(target: Target, names: list[str]) -> list[int]:
+    """Return the positions of the options with these labels or values."""
+    options = target.facts["options"]
+    if target.facts["tag"] != "select":
+        raise PageError(f"{target.label} is not a list of options; click it instead")
+    places = []
+    for name in names:
+        place = next((i for i, (label, value, _) in enumerate(options) if name in (label, value)), None)
+        if place is None:
+            labels = ", ".join(repr(label) for label, _, _ in options[:30])
+            raise PageError(f"{target.label} has no option {name[:80]!r}; it has {labels}")
+        if options[place][2]:
+            raise PageError(f"option {name[:80]!r} of {target.label} is disabled")
+        places.append(place)
+    return places
+
+
+INTERACTIVE = frozenset(
+    {"button", "checkbox", "combobox", "link", "listbox", "menuitem", "menuitemcheckbox", "menuitemradio", "option"}
+    | {"radio", "scrollbar", "searchbox", "slider", "spinbutton", "switch", "tab", "textbox", "treeitem"}
+)
+STATES = {"checked", "disabled", "expanded", "level", "pressed", "selected", "invalid"}
+LINE = re.compile(r"( *)- (.*)")
+ROLE = re.compile(r"([\w-]+)(?: (\"(?:[^\"\\]|\\.)*\"))?((?: \[[^\]]*\])*)(?:: ?(.*)|:)?$")
+SINGLE_QUOTED = re.compile(r"'((?:[^']|'')*)'(:.*)?$")
+ATTRIBUTE = re.compile(r"\[([\w-]+)(?:=([^\]]*))?\]")
+PROPERTY = re.compile(r"/([\w-]+): ?(.*)")
+ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)")
+CONTROL = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+def parse_snapshot(snapshot: str, number: Callable[[str], str], everything: bool = False) -> tuple[ViewNode, ...]:
+    """Return the nodes of a snapshot in document order.
+
+    `number` maps Playwright's refs to the shown ones. Only actionable nodes are numbered, unless `everything` is set.
+    """
+    nodes: list[ViewNode] = []
+    above: list[tuple[int, int]] = []
+    for line in snapshot.split("\n"):
+        match = LINE.match(line)
+        if match is None:
+            continue
+        indent, item = len(match[1]), match[2]
+        while above and above[-1][0] >= indent:
+            above.pop()
+        parent = above[-1][1] if above else None
+        if (described := PROPERTY.match(item)) is not None:
+            if parent is not None and described[1] == "url":
+                nodes[parent] = _changed(nodes[parent], url=_scalar(described[2]))
+            elif parent is not None and described[1] == "placeholder":
+                nodes[parent] = _changed(nodes[parent], placeholder=_scalar(described[2]))
+            continue
+        nodes.append(_node(item, len(above), parent, number, everything))
+        above.append((indent, len(nodes) - 1))
+    return tuple(nodes)
+
+
+def first_ref(snapshot: str) -> str:
+    """Return the first ref in a snapshot; its frame prefix changes with every new document."""
+    match = re.search(r"\[ref=(\w+)\]", snapshot)
+    return match[1] if match else ""
+
+
+def _node(item: str, depth: int, parent: int | None, number: Callable[[str], str], everything: bool) -> ViewNode:
+    if (quoted := SINGLE_QUOTED.match(item)) is not None:
+        item = quoted[1].replace("''", "'") + (quoted[2] or "")
+    match = ROLE.match(item)
+    if match is None:
+        return ViewNode("text", value=_scalar(item), depth=depth, parent=parent)
+    role, name, attributes, value = match.groups()
+    marks = {key: value or "true" for key, value in ATTRIBUTE.findall(attributes or "")}
+    states = {key: value for key, value in marks.items() if key in STATES}
+    if "active" in marks and role not in ("generic", "document", "iframe"):
+        states["focused"] = "true"
+    handle = marks.get("ref", "")
+    addressable = handle and (everything or role in INTERACTIVE or "cursor" in marks)
+    ref = number(handle) if addressable else ""
+    box = marks.get("box")
+    return ViewNode(
+        role=role,
+        name=_unescaped(name[1:-1]) if name else "",
+        value=_scalar(value or ""),
+        ref=ref,
+        states=states,
+        depth=depth,
+        parent=parent,
+        handle=handle,
+        box=tuple(int(float(part)) for part in box.split(",")) if box else None,  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _changed(node: ViewNode, url: str | None = None, placeholder: str | None = None) -> ViewNode:
+    states = dict(node.states)
+    if placeholder is not None and placeholder != node.name:
+        states["placeholder"] = json.dumps(placeholder, ensure_ascii=False)
+    return ViewNode(
+        node.role, node.name, node.value, node.ref, states, node.url if url is None else url, node.depth, node.parent,
+        node.handle, node.box,
+    )  # fmt: skip
+
+
+def _scalar(text: str) -> str:
+    text = text.strip()
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        return _unescaped(text[1:-1])
+    if len(text) >= 2 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    return text
+
+
+def _unescaped(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if len(code) > 1 else CONTROL.get(code, code)
+
+    return ESCAPE.sub(plain, text) if "\\" in text else text
+
+
+FACTS = (
+    "({title: document.title.slice(0, 300), elements: document.getElementsByTagName('*').length,"
+    " top: Math.round(scrollY), height: document.scrollingElement ? document.scrollingElement.scrollHeight : 0,"
+    " window: innerHeight})"
+)
+TOO_LARGE = "the page is very large: only the visible part is shown; scroll to see more"
+
+
+async def look(tab: Tab, numbering: Numbering, options: SessionOptions, boxes: bool = False) -> View:
+    """Return the tab's view (without tabs and notices)."""
+    from playwright.async_api import TimeoutError as TooSlow
+
+    if tab.unreachable:
+        return View(url=tab.unreachable, title="", nodes=(), note="this URL could not be opened")
+    facts = await tab.ask(FACTS, options.look_s)
+    nodes, note = None, ""
+    if facts["elements"] <= options.max_elements:
+        try:
+            async with asyncio.timeout(options.look_s + 1):
+                snapshot = await tab.page.aria_snapshot(mode="ai", timeout=options.look_s * 1000, boxes=boxes)
+            numbering.begin(f"{tab.documents}:{frame_of(first_ref(snapshot))}")
+            nodes = parse_snapshot(snapshot, numbering.number, options.all_refs)
+        except (TooSlow, TimeoutError):
+            if options.trusted:
+                raise TimeoutError from None
+            await tab.interrupt()
+    if nodes is None:
+        nodes, note = await _in_sight(tab, numbering, options.look_s), TOO_LARGE
+    return View(url=tab.page.url, title=facts["title"], nodes=nodes, scroll=_scroll(facts), note=note)
+
+
+async def _in_sight(tab: Tab, numbering: Numbering, seconds: float) -> tuple[ViewNode, ...]:
+    """Return the viewport's nodes as a flat list; handles are XPaths."""
+    numbering.begin(f"{tab.documents}:sight")
+    items = await tab.call("sight.js", seconds=seconds)
+    return tuple(
+        ViewNode(
+            role=item["role"],
+            name=item["name"],
+            value=item["value"],
+            url=item["url"],
+            ref=numbering.number(item["handle"]) if item["role"] in INTERACTIVE else "",
+            handle=item["handle"],
+        )
+        for item in items
+    )
+
+
+def _scroll(facts: dict[str, Any]) -> str:
+    below = facts["height"] - facts["window"] - facts["top"]
+    if facts["top"] <= 0 and below <= 0:
+        return ""
+    return f"Scroll: {facts['top']} px above, {max(below, 0)} px below the visible part"
+
 
 MAX_TEXT = 20_000
 CLOSE_S = 5.0

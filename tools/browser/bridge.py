@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from agentgym.engine.background import BackgroundLoop
+from agentgym.core.engine.drive import BackgroundLoop
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from agentgym.tools.browser.acting import Acting, bounded_text
+from agentgym.tools.browser.acting import SLOW_MS, Acting, Target, bounded_text, choose
 from agentgym.tools.browser.bridge import bridged
-from agentgym.tools.browser.errors import PageError
-from agentgym.tools.browser.pointing import SLOW_MS, Target, choose
+from agentgym.tools.browser.options import PageError
 from agentgym.tools.browser.tab import Tab
 
 Button = Literal["left", "middle", "right"]

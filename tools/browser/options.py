@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import InfrastructureError, ToolError, UsageError
 
 ORIGIN = re.compile(r"(https?)://(\*\.)?([a-z0-9.-]+|\[[0-9a-f:]+\])(:\d+|:\*)?", re.IGNORECASE)
 NAME = re.compile(r"(\*\.)?[a-zA-Z0-9.-]+")
@@ -121,3 +121,11 @@ def _pattern(origin: str) -> str:
     scheme, wildcard, host, port = match.groups()
     name = ("(?:[a-z0-9-]+\\.)+" if wildcard else "") + re.escape(host.lower())
     return f"{scheme.lower()}://{name}" + (r"(?::\d+)?" if port == ":*" else re.escape(port or ""))
+
+
+class PageError(ToolError):
+    """An action is impossible on this page; the message says why and what to do instead."""
+
+
+class BrowserGone(InfrastructureError):
+    """The browser, its driver or the page's process died; the episode must be retried."""

@@ -6,22 +6,185 @@ import asyncio
 import atexit
 import os
 import re
+import shutil
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError, UsageError, require
 from agentgym.tools.browser.bridge import bridged, browsers
-from agentgym.tools.browser.driver import Driver, start_driver
-from agentgym.tools.browser.launching import launch
 from agentgym.tools.browser.options import BrowserOptions, SessionOptions
 from agentgym.tools.browser.recording import check_can_record
 from agentgym.tools.browser.session import BrowserSession
 from agentgym.tools.browser.tab import script
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, CDPSession, Page
+    from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Playwright
+
+
+LAUNCH_S = 60.0
+STOP_S = 5.0
+PROCESSES = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A running driver; `pid` is `None` where processes cannot be inspected."""
+
+    playwright: Playwright
+    pid: int | None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is still running."""
+        return self.pid is None or _parent(self.pid) == os.getpid()
+
+    async def stop(self) -> None:
+        """Stop it, and with it every browser it started."""
+        with suppress(Exception):  # it may be dead already, and then fails with bare exceptions
+            async with asyncio.timeout(STOP_S):
+                await self.playwright.stop()
+
+
+async def start_driver() -> Driver:
+    """Start Playwright's driver. It exits with this process, which is the only one to hold its input pipe."""
+    require("playwright", "web")
+    from playwright.async_api import async_playwright
+
+    before = _drivers()
+    async with asyncio.timeout(LAUNCH_S):
+        playwright = await async_playwright().start()
+    pid = next(iter(_drivers() - before), None)
+    if pid is not None:
+        _let_go_in_children(pid)
+    return Driver(playwright, pid)
+
+
+def _let_go_in_children(pid: int) -> None:
+    """Redirect the driver's pipes in forked children, which would otherwise keep it alive after this process."""
+    its = [name for file, name in _files(str(pid)).items() if file in (0, 1)]
+    own = {file: name for file, name in _files("self").items() if name in its and file > 2}
+
+    def let_go() -> None:
+        # Not closed: the objects that own these descriptors would later close whatever reuses the numbers.
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for file, name in _files("self").items():
+            if own.get(file) == name:
+                os.dup2(nowhere, file, inheritable=False)
+        os.close(nowhere)
+
+    os.register_at_fork(after_in_child=let_go)
+
+
+def _files(process: str) -> dict[int, str]:
+    """Return a process's open pipes and sockets, by descriptor."""
+    descriptors = {}
+    with suppress(OSError):
+        for entry in (PROCESSES / process / "fd").iterdir():
+            with suppress(OSError):
+                if (name := os.readlink(entry)).startswith(("pipe:", "socket:")):
+                    descriptors[int(entry.name)] = name
+    return descriptors
+
+
+def _drivers() -> set[int]:
+    """Return the drivers that this process started."""
+    drivers = set()
+    with suppress(OSError):
+        for entry in PROCESSES.iterdir():
+            if entry.name.isdigit() and _parent(int(entry.name)) == os.getpid():
+                with suppress(OSError):
+                    if b"run-driver" in (entry / "cmdline").read_bytes():
+                        drivers.add(int(entry.name))
+    return drivers
+
+
+def _parent(pid: int) -> int | None:
+    """Return the parent of a live process."""
+    with suppress(OSError):
+        state, parent = (PROCESSES / str(pid) / "stat").read_text().rpartition(")")[2].split()[:2]
+        return None if state in "ZX" else int(parent)
+    return None
+
+
+VARIABLE = "AGENTGYM_CHROMIUM"
+# The headless shell has no window management and takes half the time.
+SHELL = "chromium-headless-shell"
+NAMES = (SHELL, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+DEBIAN = Path("/usr/lib/chromium")
+# One process for all sites of a context: fewer processes, and one virtual clock for a page and its frames.
+ARGUMENTS = (
+    "--disable-dev-shm-usage",
+    "--disable-site-isolation-trials",
+    "--disable-gpu",
+    "--font-render-hinting=none",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--no-pings",
+    # Chromium schedules frames by page time, which stands still between actions: where the policy or the machine is
+    # slow, real time overtakes it, and a frame that is to be drawn at a point in real time never is. With this flag,
+    # frames are drawn as soon as they are complete.
+    "--run-all-compositor-stages-before-draw",
+)
+
+
+def find_executable(executable: str | None = None) -> str | None:
+    """Return the browser to start: the argument, $AGENTGYM_CHROMIUM, or one on PATH; else `None`."""
+    for named, where in ((executable, "executable"), (os.environ.get(VARIABLE), f"${VARIABLE}")):
+        if named:
+            if (path := shutil.which(named)) is None:
+                raise UsageError(f"{where} is {named!r}, which is not an executable program")
+            return _program(path)
+    return next((_program(path) for path in map(shutil.which, NAMES) if path), None)
+
+
+def _program(path: str) -> str:
+    """Return the program behind a command: Debian's headless shell command is a script that would keep running."""
+    return str(DEBIAN / SHELL) if path == f"/usr/bin/{SHELL}" and (DEBIAN / SHELL).exists() else path
+
+
+def playwright_has_browser() -> bool:
+    """Whether `playwright install chromium` has been run here."""
+    place = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or os.path.expanduser("~/.cache/ms-playwright")
+    return os.path.isdir(place) and any(name.startswith("chromium") for name in os.listdir(place))
+
+
+def choose_executables(executable: str | None = None) -> list[str | None]:
+    """Return the browsers to try, best first; `None` is the one that Playwright installed."""
+    requested = executable or os.environ.get(VARIABLE)
+    own = [None] if not requested and playwright_has_browser() else []
+    path = find_executable(executable)
+    if not own and path is None:
+        raise UsageError(
+            "no Chromium was found; run 'playwright install chromium', or install one (for example "
+            f"'apt install {SHELL}') and give its path as BrowserOptions(executable=...) or in ${VARIABLE}"
+        )
+    return [*own, *([path] if path else [])]
+
+
+async def launch(driver: Driver, options: BrowserOptions) -> Browser:
+    """Start a headless Chromium, with its own sandbox where the machine allows it."""
+    from playwright.async_api import Error
+
+    problem = None
+    sandboxes = (True, False) if os.geteuid() else (False,)
+    for path, sandbox in product(choose_executables(options.executable), sandboxes):
+        try:
+            return await driver.playwright.chromium.launch(
+                executable_path=path,
+                args=[*ARGUMENTS, f"--host-resolver-rules={options.host_rules}"],
+                chromium_sandbox=sandbox,
+                timeout=LAUNCH_S * 1000,
+                handle_sigint=False,
+                handle_sigterm=False,
+                handle_sighup=False,
+            )
+        except Error as error:
+            problem = error
+    raise InfrastructureError(f"Chromium did not start: {str(problem)[:1500]}") from problem
+
 
 OPEN_S = 60.0
 CLOSE_S = 5.0

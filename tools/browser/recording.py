@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext

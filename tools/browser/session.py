@@ -3,17 +3,109 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, Self
 from urllib.parse import urljoin
 
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError, require
+from agentgym.tools.browser.acting import Acting
 from agentgym.tools.browser.bridge import bridged
-from agentgym.tools.browser.elements import ElementActions
-from agentgym.tools.browser.errors import PageError
-from agentgym.tools.browser.marks import marked
-from agentgym.tools.browser.pixels import PixelActions
+from agentgym.tools.browser.elements import MAX_TYPED, Button, ElementActions
+from agentgym.tools.browser.options import PageError
 from agentgym.tools.browser.tab import Tab
-from agentgym.tools.browser.view import View
+from agentgym.tools.browser.view import View, ViewNode
+
+COLOURS = ("#c62828", "#1565c0", "#2e7d32", "#6a1b9a", "#b35900", "#00695c")
+LABEL_HEIGHT = 12
+LETTER_WIDTH = 6
+
+
+def marked(image: bytes, nodes: Sequence[ViewNode]) -> bytes:
+    """Return a PNG with a box and the ref on every visible node that has both."""
+    require("PIL", "web")
+    from PIL import Image, ImageDraw
+
+    picture = Image.open(BytesIO(image)).convert("RGB")
+    pen = ImageDraw.Draw(picture)
+    for index, node in enumerate(nodes):
+        place = _place(nodes, index)
+        if not node.ref or place is None or place[0] >= picture.width or place[1] >= picture.height:
+            continue
+        left, top, right, bottom = place
+        if right <= max(left, 0) or bottom <= max(top, 0):
+            continue
+        colour = COLOURS[index % len(COLOURS)]
+        pen.rectangle((left, top, right, bottom), outline=colour)
+        x, y = max(left, 0), max(top - LABEL_HEIGHT, 0)
+        pen.rectangle((x, y, x + LETTER_WIDTH * len(node.ref) + 3, y + LABEL_HEIGHT), fill=colour)
+        pen.text((x + 2, y), node.ref, fill="white")
+    output = BytesIO()
+    picture.save(output, "PNG", compress_level=1)
+    return output.getvalue()
+
+
+def _place(nodes: Sequence[ViewNode], index: int) -> tuple[int, int, int, int] | None:
+    """Return left, top, right and bottom in the window; boxes inside a frame are relative to the frame."""
+    box = nodes[index].box
+    if box is None:
+        return None
+    left, top, width, height = box
+    above = nodes[index].parent
+    while above is not None:
+        frame = nodes[above]
+        if frame.role == "iframe" and frame.box is not None:
+            left, top = left + frame.box[0], top + frame.box[1]
+        above = frame.parent
+    return left, top, left + width, top + height
+
+
+STEPS = 8
+
+
+class PixelActions(Acting):
+    """Actions with only the mouse and the keyboard."""
+
+    @bridged
+    async def click_at(self, x: float, y: float, button: Button = "left", double: bool = False) -> None:
+        """Click at a position."""
+        self._inside(x, y)
+        await self._act(lambda tab: tab.page.mouse.click(x, y, button=button, click_count=2 if double else 1))
+
+    @bridged
+    async def move_to(self, x: float, y: float) -> None:
+        """Move the mouse to a position."""
+        self._inside(x, y)
+        await self._act(lambda tab: tab.move_mouse(x, y))
+
+    @bridged
+    async def drag(self, x1: float, y1: float, x2: float, y2: float) -> None:
+        """Press the mouse at one position, move to another and release."""
+        self._inside(x1, y1)
+        self._inside(x2, y2)
+
+        async def work(tab: Tab) -> None:
+            mouse = tab.page.mouse
+            await tab.move_mouse(x1, y1)
+            await mouse.down()
+            # Playwright uses one of the page's timers to detect whether this drags something.
+            await tab.live_through(mouse.move(x2, y2, steps=STEPS))
+            await mouse.up()
+
+        await self._act(work)
+
+    @bridged
+    async def type_text(self, text: str) -> None:
+        """Type into the focused element."""
+        if len(text) > MAX_TYPED:
+            raise PageError(f"the text has {len(text)} characters; at most {MAX_TYPED} can be typed at once")
+        await self._act(lambda tab: tab.page.keyboard.type(text))
+
+    def _inside(self, x: float, y: float) -> None:
+        width, height = self.options.viewport
+        if not (0 <= x < width and 0 <= y < height):
+            raise PageError(f"({x!r}, {y!r}) is outside the window, which has {width} x {height} pixels")
+
 
 MAX_WAIT_S = 60.0
 WAIT_STEPS = 10

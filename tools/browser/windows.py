@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agentgym.tools.browser.clock import PageClock
-from agentgym.tools.browser.errors import PageError
-from agentgym.tools.browser.options import SessionOptions
+from agentgym.tools.browser.options import PageError, SessionOptions
 from agentgym.tools.browser.tab import Tab
 
 if TYPE_CHECKING:

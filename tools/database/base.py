@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from agentgym.errors import ToolError
-from agentgym.mistakes import Mistake
+from agentgym.base.errors import Mistake, ToolError
 from agentgym.tools.database.schema import Column, ForeignKey, Value
 
 

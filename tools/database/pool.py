@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.database.base import QueryLimits
 from agentgym.tools.database.duckdb.engine import DuckDBDatabase, WorkerSlot
 from agentgym.tools.database.schema import DatabaseSpec

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Protocol
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.database.base import QueryError, QueryErrorKind, QueryLimits, QueryResult, TableInfo
+from agentgym.tools.database.results import check_text, quote_name
 from agentgym.tools.database.schema import COLUMN_TYPES, DatabaseSpec, Table
-from agentgym.tools.database.statements import check_text, quote_name
 
 TRUSTED_LIMITS = QueryLimits(timeout_s=60.0)
 """For our own statements (such as counting the rows of a big file), which need no tight limits."""

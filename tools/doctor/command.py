@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.terminal.console import console as terminal
+from agentgym.base.console import console as terminal
 from agentgym.tools.doctor.machine import Fact, MissingPackages, facts, missing_extras
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def examine() -> Findings:
 def clean_up() -> list[str]:
     """Remove abandoned containers and return their ids."""
     from agentgym.tools.sandbox.containers.daemon import Daemon
-    from agentgym.tools.sandbox.containers.owner import reap
+    from agentgym.tools.sandbox.containers.removal import reap
 
     return reap(Daemon())
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 
 _DEADLINE_S = 5.0
 _DISTRIBUTION = "agentgym-suite"

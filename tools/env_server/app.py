@@ -5,24 +5,166 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any, Literal
 
-from fastapi import Body, FastAPI, Response, WebSocket
+from fastapi import Body, FastAPI, Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
 
 from agentgym import __version__
-from agentgym.interop.remote.wire import PROTOCOL, STREAM
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.interop.served.wire import BUSY, GONE, PROTOCOL, STREAM, decoded, encoded_reply, error_data
 from agentgym.tools.env_server.offer import EnvOffer, EnvServing
-from agentgym.tools.env_server.problems import OF_SESSION, PROBLEMS, REFUSALS, invalid, refused, response_of
 from agentgym.tools.env_server.session import INTERRUPTIONS
 from agentgym.tools.env_server.sessions import EnvSessions
-from agentgym.tools.env_server.stream import converse
-from agentgym.tools.serving.answers import HANDLERS, TokenRequired
+from agentgym.tools.serving.answers import HANDLERS, RETRY_S, TokenRequired
 from agentgym.tools.serving.running import run_server
+
+_STATUS: Mapping[str, int] = {
+    "usage": 422,
+    "no_solution": 422,
+    "task": 404,
+    "broken_task": 404,
+    "reset_needed": 409,
+    GONE: 410,
+    BUSY: 503,
+    "out_of_time": 504,
+    "infrastructure": 502,
+}
+
+
+class ErrorDetail(BaseModel):
+    """The error. The *model's* mistakes are not errors: they are part of an observation."""
+
+    kind: Literal[
+        "usage", "task", "broken_task", "reset_needed", "gone", "busy", "out_of_time", "infrastructure", "no_solution"
+    ]
+    message: str
+    facts: dict[str, Any] | None = Field(None, description="Of `out_of_time`: `reason`, `what` and `limit_s`.")
+
+
+class ErrorResponse(BaseModel):
+    """The response to a request that was understood but has no result."""
+
+    error: ErrorDetail
+
+
+class Refusal(BaseModel):
+    """The response to a request that did not reach a session: no token, too large, no length, or server shutdown."""
+
+    detail: str
+
+
+def _declared(model: Any, description: str) -> dict[str, Any]:
+    return {"model": model, "description": description}
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: _declared(Refusal, "The token is missing or wrong."),
+    503: _declared(ErrorResponse | Refusal, "The server has no room at present, or is stopping."),
+}
+"""Error responses of every path."""
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    **REFUSALS,
+    400: _declared(ErrorResponse, "The body is not JSON."),
+    404: _declared(ErrorResponse, "There is no such task or split."),
+    411: _declared(Refusal, "The request has no Content-Length."),
+    413: _declared(Refusal, "The request is too large."),
+    422: _declared(ErrorResponse, "The request asks for something impossible."),
+    502: _declared(ErrorResponse, "Something around the model broke: the episode has failed and has no reward."),
+    504: _declared(ErrorResponse, "It took too long: the session has ended and its episode has failed."),
+}
+"""Error responses of every path that changes something."""
+OF_SESSION: dict[int | str, dict[str, Any]] = {
+    **PROBLEMS,
+    409: _declared(ErrorResponse, "No episode is running: it has ended, failed, or never began."),
+    410: _declared(ErrorResponse, "There is no such session; it may have ended."),
+}
+"""Error responses of every path of a session."""
+
+
+def response_of(reply: Mapping[str, Any]) -> Response:
+    """Return a reply as an HTTP response: the bare result, or the error with its status."""
+    if (error := reply.get("error")) is None:
+        try:
+            return _json(encoded_reply(reply["result"]), 200)
+        except InfrastructureError as problem:
+            error = error_data(problem)
+    status = _STATUS.get(error["kind"], 502)
+    return _json(encoded_reply({"error": error}), status, {"Retry-After": str(RETRY_S)} if status == 503 else None)
+
+
+async def invalid(_: Request, error: Exception) -> Response:
+    """Respond to a body that does not match its schema."""
+    assert isinstance(error, RequestValidationError)
+    problem = error.errors()[0]
+    where = ".".join(str(part) for part in problem["loc"] if part != "body")
+    message = f"{where}: {problem['msg']}" if where else str(problem["msg"])
+    return response_of({"error": error_data(UsageError(message))})
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """Respond to an unreadable body, an unknown path or an unsupported method."""
+    assert isinstance(error, HTTPException)
+    message = (
+        "the body is not JSON" if error.status_code == 400 else f"{request.method} {request.url.path}: {error.detail}"
+    )
+    content = {"error": error_data(UsageError(message))}
+    return _json(encoded_reply(content), error.status_code, dict(error.headers or {}))
+
+
+def _json(body: bytes, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(body, status, headers, media_type="application/json")
+
+
+_GOING_AWAY = 1001
+
+
+async def converse(websocket: WebSocket, sessions: EnvSessions, idle_s: float) -> None:
+    """Answer requests until the client leaves or is idle; its session can continue over another WebSocket."""
+    await websocket.accept()
+    with suppress(WebSocketDisconnect):
+        try:
+            while True:  # no local variable: while waiting, nothing keeps the last request in memory
+                await websocket.send_text(await _answer(await _receive(websocket, idle_s), sessions))
+        except TimeoutError:
+            await websocket.close(_GOING_AWAY)
+
+
+async def _receive(websocket: WebSocket, idle_s: float) -> bytes:
+    """Return the next message, text or bytes.
+
+    Raises:
+        TimeoutError: No message arrived in time.
+        WebSocketDisconnect: The client has left.
+    """
+    async with asyncio.timeout(idle_s):
+        message = await websocket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message["code"])
+    text = message.get("text")
+    return message["bytes"] if text is None else text.encode()
+
+
+async def _answer(text: bytes, sessions: EnvSessions) -> str:
+    try:
+        content = decoded(text)
+    except UsageError as error:
+        return _encoded(None, {"error": error_data(error)})
+    return _encoded(content.get("id"), await sessions.answer(content))
+
+
+def _encoded(number: Any, reply: dict[str, Any]) -> str:
+    number = number if isinstance(number, int | str) else None
+    try:
+        text = encoded_reply({"id": number, **reply})
+    except InfrastructureError as error:
+        text = encoded_reply({"id": number, "error": error_data(error)})
+    return text.decode()
+
 
 _ABOUT = (
     "Sessions of multi-turn tool-use environments. Open one, reset it, step it until `terminated` or `truncated`, and "

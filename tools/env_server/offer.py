@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentgym import registry
-from agentgym.env import Env
-from agentgym.errors import AgentGymError, UsageError
-from agentgym.foreign.errors import describe
-from agentgym.task_files.arguments import why_refused
+from agentgym.base.errors import AgentGymError, UsageError
+from agentgym.core import registry
+from agentgym.core.env import Env
+from agentgym.core.foreign import describe
+from agentgym.core.making import why_refused
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from agentgym.choices import named
-from agentgym.endings import Reason
-from agentgym.engine.drive import start_on_loop
-from agentgym.engine.threads import blocking
-from agentgym.env import Env
-from agentgym.errors import InfrastructureError, TaskError, UsageError
-from agentgym.foreign.errors import describe
-from agentgym.interop.remote.wire import GONE, error_data, move_data, task_data
-from agentgym.messages import Message
-from agentgym.task import Task
+from agentgym.base.choices import named
+from agentgym.base.errors import InfrastructureError, TaskError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.drive import start_on_loop
+from agentgym.core.engine.threads import blocking
+from agentgym.core.env import Env
+from agentgym.core.foreign import describe
+from agentgym.core.messages import Message
+from agentgym.core.task import Task
+from agentgym.interop.served.wire import GONE, error_data, move_data, task_data
 
 _POLICY_ENDS = (
     Reason.GAVE_UP,

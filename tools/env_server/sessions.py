@@ -5,19 +5,44 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from agentgym.endings import Reason
-from agentgym.engine.threads import blocking
-from agentgym.errors import UsageError
-from agentgym.interop.remote.description import Description
-from agentgym.interop.remote.wire import BUSY, GONE, PROTOCOL, error_data
-from agentgym.rollout.deadlines import OutOfTime
-from agentgym.tools.env_server.metrics import Metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from agentgym.base.errors import UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.threads import blocking
+from agentgym.interop.served.wire import BUSY, GONE, OPERATIONS, PROTOCOL, Description, error_data
+from agentgym.rollout.limits import OutOfTime
 from agentgym.tools.env_server.offer import EnvOffer, EnvServing
 from agentgym.tools.env_server.session import EnvSession
+
+
+class Metrics:
+    """The counts of one server.
+
+    Args:
+        sessions: Returns the number of open sessions.
+    """
+
+    def __init__(self, sessions: Callable[[], int]):
+        self._registry = registry = CollectorRegistry()
+        Gauge("agentgym_sessions", "Open sessions.", registry=registry).set_function(sessions)
+        self._requests = Counter("agentgym_requests", "Requests by outcome.", ("op", "outcome"), registry=registry)
+        self._seconds = Counter("agentgym_request_seconds", "Seconds spent on requests.", ("op",), registry=registry)
+
+    def note(self, op: Any, reply: Mapping[str, Any], seconds: float) -> None:
+        """Count a request. Its outcome is `ok` or the kind of error."""
+        name = op if op in OPERATIONS else "unknown"
+        self._requests.labels(name, reply["error"]["kind"] if "error" in reply else "ok").inc()
+        self._seconds.labels(name).inc(seconds)
+
+    def as_text(self) -> bytes:
+        """Return all counts as text."""
+        return generate_latest(self._registry)
+
 
 Reply = dict[str, Any]
 

@@ -6,12 +6,10 @@ from agentgym.tools.index.client import SearchR1Client
 from agentgym.tools.index.documents import document_of, read_documents
 from agentgym.tools.index.engine import Encoder
 from agentgym.tools.index.intake import content_hash
-from agentgym.tools.index.local import LocalIndex
-from agentgym.tools.index.manifest import Manifest, read_manifest
 from agentgym.tools.index.memory import MemoryIndex
 from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex
 from agentgym.tools.index.snippets import snippet
-from agentgym.tools.index.store import BACKENDS, build_index, open_index
+from agentgym.tools.index.store import BACKENDS, LocalIndex, Manifest, build_index, open_index, read_manifest
 from agentgym.tools.index.web.index import WebSearch
 from agentgym.tools.index.writing import OpenAIEndpoint
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 
-from agentgym.errors import InfrastructureError, ToolError
+from agentgym.base.errors import InfrastructureError, ToolError
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address

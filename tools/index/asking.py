@@ -8,9 +8,9 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.index.base import MAX_QUERY_CHARS, Span
-from agentgym.tools.index.tokens import query_terms
+from agentgym.tools.index.snippets import query_terms
 
 _MAX_FILTERS = 32
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agentgym.errors import ToolError
+from agentgym.base.errors import ToolError
 
 MAX_QUERY_CHARS = 4_000
 """Maximum characters of a query; the rest is ignored."""

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.index.base import (
     MAX_K,
     MAX_QUERY_CHARS,
@@ -22,8 +22,7 @@ from agentgym.tools.index.base import (
     page_of,
 )
 from agentgym.tools.index.connection import HttpConnection, checked_url
-from agentgym.tools.index.snippets import snippet
-from agentgym.tools.index.tokens import query_terms
+from agentgym.tools.index.snippets import query_terms, snippet
 
 if TYPE_CHECKING:
     import httpx

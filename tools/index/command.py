@@ -56,8 +56,8 @@ def search(
     ] = None,
 ) -> None:
     """Show the best hits of a query."""
-    from agentgym.settings import split_pair
-    from agentgym.terminal.console import console
+    from agentgym.base.console import console
+    from agentgym.base.settings import split_pair
     from agentgym.tools.index import open_index
 
     filters = dict(split_pair(pair, "--where", "FIELD=VALUE") for pair in where or [])

@@ -6,16 +6,118 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import urllib.parse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-from agentgym.errors import InfrastructureError, UsageError, require
-from agentgym.retrying import retry_after_s
-from agentgym.tools.index.credential import Credential
-from agentgym.tools.index.rate import TokenBucket
+from agentgym.base.errors import InfrastructureError, UsageError, require
+from agentgym.base.retries import retry_after_s
 
 if TYPE_CHECKING:
     import httpx
+
+
+REDACTED = "[redacted]"
+
+
+@dataclass(frozen=True)
+class Credential:
+    """Where to find a key and how to send it.
+
+    Args:
+        env: Name of the environment variable that holds the key.
+        place: Whether the server expects the key in a header or in a URL parameter.
+        name: Name of the header or parameter.
+        prefix: Text before the key, such as "Bearer ".
+    """
+
+    env: str
+    place: Literal["header", "param"] = "header"
+    name: str = "Authorization"
+    prefix: str = "Bearer "
+
+    def key(self) -> str:
+        """Return the key.
+
+        Raises:
+            UsageError: The variable is not set, or its value cannot be a key.
+        """
+        key = os.environ.get(self.env, "").strip()
+        if not key:
+            raise UsageError(f"the environment variable {self.env!r} must contain the server's key; it is not set")
+        if not key.isascii() or not key.isprintable():
+            raise UsageError(f"the environment variable {self.env!r} contains characters that are not allowed in a key")
+        return key
+
+    def sign(self, request: httpx.Request) -> httpx.Request:
+        """Return a copy of a request with the key."""
+        import httpx
+
+        url, headers, value = request.url, request.headers.copy(), self.prefix + self.key()
+        if self.place == "param":
+            url = url.copy_merge_params({self.name: value})
+        else:
+            headers[self.name] = value
+        return httpx.Request(request.method, url, headers=headers, stream=request.stream, extensions=request.extensions)
+
+    def redact(self, text: str) -> str:
+        """Remove the key from a server's message, which may repeat it."""
+        key = os.environ.get(self.env, "").strip()
+        if not key:
+            return text
+        return text.replace(key, REDACTED).replace(urllib.parse.quote(key, safe=""), REDACTED)
+
+
+class TokenBucket:
+    """Lets `burst` calls pass immediately and `rate_per_s` in the long run; others wait.
+
+    Args:
+        rate_per_s: Calls per second in the long run.
+        burst: Calls that may pass immediately after a pause.
+        clock: A monotonic clock in seconds.
+        sleep: Waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        rate_per_s: float,
+        burst: int = 1,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Any] = time.sleep,
+    ) -> None:
+        if not rate_per_s > 0 or burst < 1:
+            raise UsageError(f"a rate must be above 0 and a burst at least 1, not {rate_per_s!r} and {burst!r}")
+        self.rate_per_s = rate_per_s
+        self.burst = burst
+        self._clock = clock
+        self._sleep = sleep
+        self._next = float("-inf")
+        self._lock = threading.Lock()
+
+    def take(self) -> float:
+        """Wait until one more call may pass; return the seconds waited."""
+        wait_s = self._reserve()
+        if wait_s > 0:
+            self._sleep(wait_s)
+        return wait_s
+
+    def _reserve(self) -> float:
+        """Reserve the next free slot and return the seconds until it."""
+        with self._lock:
+            now = self._clock()
+            # Slots are 1/rate apart; a pause leaves at most `burst` unused slots.
+            place = max(self._next, now - (self.burst - 1) / self.rate_per_s)
+            self._next = place + 1 / self.rate_per_s
+            return max(0.0, place - now)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_next")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _next=float("-inf"), _lock=threading.Lock())
+
 
 _CONNECT_S = 10.0
 _LONGEST_PAUSE_S = 30.0

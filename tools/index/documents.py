@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import UsageError, require
+from agentgym.base.errors import UsageError, require
 from agentgym.tools.index.base import Document
 
 _ID_KEYS = ("id", "_id", "docid")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.index.base import Document
 from agentgym.tools.index.cassette import Cassette, RecordedAnswer
-from agentgym.tools.index.connection import HttpConnection, checked_url
-from agentgym.tools.index.credential import Credential
-from agentgym.tools.index.rate import TokenBucket
+from agentgym.tools.index.connection import Credential, HttpConnection, TokenBucket, checked_url
 from agentgym.tools.index.simulated import Quality
 
 _PROMPT = """You play a search engine. Write {count} short documents that it could return for a query.

@@ -1,5 +1,5 @@
 """Serves episodes over the Model Context Protocol, so that any MCP client can act in an environment."""
 
-from agentgym.errors import require
+from agentgym.base.errors import require
 
 require("mcp", "serve")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 
 _NUMBERS = ("index", "seed")
 _TEXTS = ("task", "split", "name")

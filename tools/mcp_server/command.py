@@ -8,8 +8,8 @@ from pathlib import Path
 
 import typer
 
-from agentgym.errors import UsageError, require
-from agentgym.settings import parse_settings
+from agentgym.base.errors import UsageError, require
+from agentgym.base.settings import parse_settings
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class McpRequest:
 
 def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_token: bool) -> None:
     """Serve over the standard streams, or over HTTP until a signal."""
-    from agentgym.making import make_env
+    from agentgym.core.making import make_env
     from agentgym.tools.mcp_server.choosing import Choice
     from agentgym.tools.mcp_server.hosting import Hosting
 
@@ -58,7 +58,7 @@ def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_to
 def _serve_http(hosting: object, host: str, port: int, token: str, shows_token: bool) -> None:
     require("fastapi", "serve")
     require("uvicorn", "serve")
-    from agentgym.terminal.signals import end_process
+    from agentgym.base.signals import end_process
     from agentgym.tools.mcp_server.app import PATH, make_mcp_app
     from agentgym.tools.mcp_server.hosting import Hosting
     from agentgym.tools.serving.running import listen, run_server, url_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp import types  # pyright: ignore[reportMissingImports]
 
-from agentgym.messages import Message, text_of
+from agentgym.core.messages import Message, text_of
 
 
 def blocks_of(message: Mapping[str, Any]) -> list[types.ContentBlock]:

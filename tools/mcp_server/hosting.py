@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentgym import registry
-from agentgym.env import Env
+from agentgym.core import registry
+from agentgym.core.env import Env
+from agentgym.core.trajectory import Trajectory, write_jsonl
 from agentgym.tools.mcp_server.choosing import Choice
-from agentgym.trajectory import Trajectory, write_jsonl
 
 
 @dataclass

@@ -5,8 +5,7 @@ Symbolic links and submodules are refused, file modes are ignored.
 """
 
 from agentgym.tools.patches.applying import apply_patch
-from agentgym.tools.patches.comparing import Localisation, localisation, similarity, touched
-from agentgym.tools.patches.differ import diff_trees
+from agentgym.tools.patches.comparing import Localisation, diff_trees, localisation, similarity, touched
 from agentgym.tools.patches.model import BinaryChange, FilePatch, Hunk, HunkLine, PatchError
 from agentgym.tools.patches.parsing import parse_patch
 from agentgym.tools.patches.rendering import render_patch, reverse_patch

@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from agentgym.tools.patches.binary import decode_literal
-from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, BinaryChange, FilePatch, Hunk, HunkLine, PatchError
+from agentgym.tools.patches.model import (
+    ADDED,
+    CONTEXT,
+    DELETED,
+    BinaryChange,
+    FilePatch,
+    Hunk,
+    HunkLine,
+    PatchError,
+    decode_literal,
+)
 from agentgym.tools.patches.paths import check_path, git_header_paths, header_path, unquote, without_prefixes
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: ?(.*))?$", re.DOTALL)

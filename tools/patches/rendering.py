@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentgym.tools.patches.binary import encode_literal
-from agentgym.tools.patches.model import BinaryChange, FilePatch, Hunk
+from agentgym.tools.patches.model import BinaryChange, FilePatch, Hunk, encode_literal
 from agentgym.tools.patches.parsing import parse_patch
 from agentgym.tools.patches.paths import NOWHERE, quote
 

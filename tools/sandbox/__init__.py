@@ -4,15 +4,20 @@ The isolation available depends on the machine: `backends()` reports what works 
 """
 
 from agentgym.tools.sandbox.answers import DirectoryEntry, FileProblem, TextProblem
-from agentgym.tools.sandbox.backend import ProbeResult, SandboxLost, SandboxStartFailed
-from agentgym.tools.sandbox.limits import SandboxLimits
+from agentgym.tools.sandbox.backend import (
+    ProbeResult,
+    Protection,
+    ProtectionLevel,
+    SandboxLost,
+    SandboxStartFailed,
+    Threat,
+)
+from agentgym.tools.sandbox.folders import WorkspaceSnapshot
 from agentgym.tools.sandbox.pool import SandboxPool, open_sandbox, open_sandbox_async
-from agentgym.tools.sandbox.protection import Protection, ProtectionLevel, Threat
 from agentgym.tools.sandbox.registry import backends
 from agentgym.tools.sandbox.result import Ended, ResourceUsage, Result
 from agentgym.tools.sandbox.sandbox import AsyncSandbox, AsyncSandboxSession, Sandbox, SandboxSession
-from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
-from agentgym.tools.sandbox.trees import WorkspaceSnapshot
+from agentgym.tools.sandbox.spec import SandboxLimits, SandboxSpec, SandboxTier
 
 __all__ = [
     "AsyncSandbox",

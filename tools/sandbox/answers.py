@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.base.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.sandbox.agent.wire import Header
 from agentgym.tools.sandbox.result import Ended, ResourceUsage, Result
 

@@ -50,7 +50,7 @@ def shut(endpoint: socket.socket) -> None:
 
 
 class BlockingConnection:
-    """A connection whose coroutines never suspend: for synchronous callers, by `agentgym.engine.drive.run_now`."""
+    """A connection whose coroutines never suspend: for synchronous callers, by `agentgym.core.engine.drive.run_now`."""
 
     def __init__(self, endpoint: socket.socket):
         self._socket = endpoint

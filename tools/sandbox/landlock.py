@@ -9,9 +9,7 @@ from itertools import count
 from typing import Any
 
 from agentgym.tools.sandbox import folders, interpreter, users
-from agentgym.tools.sandbox.folders import LockedFolder
-from agentgym.tools.sandbox.forking import ForkingBackend
-from agentgym.tools.sandbox.protection import (
+from agentgym.tools.sandbox.backend import (
     FORGED_RESULTS_HELD,
     IDLE_CPU_HELD,
     SIDE_CHANNELS_OPEN,
@@ -21,6 +19,8 @@ from agentgym.tools.sandbox.protection import (
     not_held,
     partly,
 )
+from agentgym.tools.sandbox.folders import LockedFolder
+from agentgym.tools.sandbox.forking import ForkingBackend
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 _ROOT = os.geteuid() == 0 if hasattr(os, "geteuid") else False

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError
 
 _CLOSING = 16
 """Sandboxes closed concurrently by `close_all`."""

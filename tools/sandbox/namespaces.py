@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentgym.tools.sandbox import interpreter, users
-from agentgym.tools.sandbox.forking import ForkingBackend
-from agentgym.tools.sandbox.protection import (
+from agentgym.tools.sandbox.backend import (
     FORGED_RESULTS_HELD,
     IDLE_CPU_HELD,
     SIDE_CHANNELS_OPEN,
@@ -16,6 +15,7 @@ from agentgym.tools.sandbox.protection import (
     not_held,
     partly,
 )
+from agentgym.tools.sandbox.forking import ForkingBackend
 from agentgym.tools.sandbox.spec import SandboxTier
 
 _PROTECTIONS: Mapping[Threat, Protection] = {

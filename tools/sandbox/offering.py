@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError
 from agentgym.tools.sandbox import registry
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.backend import Launched, SandboxBackend

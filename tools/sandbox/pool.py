@@ -13,7 +13,7 @@ import weakref
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import registry
 from agentgym.tools.sandbox.backend import START_TIMEOUT_S, Launched, SandboxBackend, SandboxStartFailed
 from agentgym.tools.sandbox.connection import ConnectionBroken, greet

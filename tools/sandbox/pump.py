@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from agentgym.errors import AgentGymError
+from agentgym.base.errors import AgentGymError
 from agentgym.tools.sandbox.agent import wire
 
 

@@ -6,10 +6,9 @@ import os
 import threading
 from collections.abc import Callable
 
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.loading import load_named
-from agentgym.tools.sandbox.backend import ProbeResult, SandboxBackend
-from agentgym.tools.sandbox.protection import ProtectionLevel
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.base.loading import load_named
+from agentgym.tools.sandbox.backend import ProbeResult, ProtectionLevel, SandboxBackend
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 _WHERE = {

@@ -10,19 +10,21 @@ import threading
 from collections.abc import Mapping
 
 from agentgym.tools.sandbox import bundle, folders, interpreter, users
-from agentgym.tools.sandbox.backend import Launched, ProbeResult, SandboxStartFailed
-from agentgym.tools.sandbox.connection import shut
-from agentgym.tools.sandbox.folders import LockedFolder
-from agentgym.tools.sandbox.protection import (
+from agentgym.tools.sandbox.backend import (
     FORGED_RESULTS_HELD,
     IDLE_CPU_HELD,
     SIDE_CHANNELS_OPEN,
+    Launched,
+    ProbeResult,
     Protection,
+    SandboxStartFailed,
     Threat,
     held,
     not_held,
     partly,
 )
+from agentgym.tools.sandbox.connection import shut
+from agentgym.tools.sandbox.folders import LockedFolder
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 _PATIENCE_S = 10.0

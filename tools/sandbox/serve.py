@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, TypeVar
 
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -21,20 +23,125 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentgym.choices import limits_from
-from agentgym.engine.threads import blocking
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.choices import limits_from
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.core.engine.threads import blocking
 from agentgym.interop.bodies import length_of
+from agentgym.tools.sandbox import answers
 from agentgym.tools.sandbox.agent import wire
+from agentgym.tools.sandbox.backend import Protection, Threat
 from agentgym.tools.sandbox.leases import LeaseBusy, LeasedSandbox, Leases, NoSuchLease, TooManyForClient
-from agentgym.tools.sandbox.limits import SandboxLimits
-from agentgym.tools.sandbox.protection import Protection, Threat
-from agentgym.tools.sandbox.room import max_answer_bytes
-from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
-from agentgym.tools.sandbox.wanted import parse_spec
+from agentgym.tools.sandbox.spec import SandboxLimits, SandboxSpec, SandboxTier
 from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, in_pieces
 from agentgym.tools.serving.bodies import read_body, read_object
 from agentgym.tools.serving.turns import Turns
+
+_SLACK_BYTES = 1 << 16
+_LISTED_BYTES = 25_000
+"""Maximum size of one entry of a listing: a path of 4,096 bytes, all of them escaped."""
+_MOST_BYTES = 1 << 29
+
+
+def max_answer_bytes(header: Mapping[str, Any]) -> int:
+    """Return the maximum content bytes of a valid answer to a request."""
+    total = _SLACK_BYTES
+    limits = header.get("limits")
+    if isinstance(limits, dict):
+        total += 2 * _number(limits, "output_bytes") + _number(limits, "reply_bytes")
+    # Besides file contents, archives contain names and sizes.
+    total += 2 * _number(header, "max_bytes") + _LISTED_BYTES * _number(header, "max_entries")
+    if "max_bytes" in header:
+        total += 1 << 20
+    return min(total, _MOST_BYTES)
+
+
+def _number(numbers: Mapping[str, Any], name: str) -> int:
+    value = numbers.get(name, 0)
+    return min(int(value), _MOST_BYTES) if isinstance(value, int | float) and value > 0 else 0
+
+
+_WORKDIR = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9._-]{0,63}){1,8}")
+_SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "tmp", "usr"))
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}")
+_MAX_VARIABLES = 256
+_MAX_VARIABLES_CHARS = 100_000
+
+
+class _SandboxRequest(BaseModel):
+    """The template is sent later, in frames. Only the server chooses modules to preload."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    limits: dict[str, int | float] = {}
+    image: str | None = None
+    workdir: str = "/work"
+    environment: dict[str, str] = {}
+
+
+def parse_spec(content: Mapping[str, Any], most: SandboxLimits, *, images: bool) -> SandboxSpec:
+    """Return the spec that a request to open a sandbox describes.
+
+    Args:
+        content: The request.
+        most: The maximum limits.
+        images: Whether clients may choose an image.
+
+    Raises:
+        UsageError: The request is invalid; the message is one line.
+    """
+    try:
+        request = _SandboxRequest.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise UsageError(f"{'.'.join(map(str, first['loc']))!r:.100}: {first['msg']}") from None
+    most.refuse_above(request.limits)
+    _check_places(request, images)
+    _check_environment(request.environment)
+    return SandboxSpec(
+        limits=_limits(request.limits), image=request.image, workdir=request.workdir, environment=request.environment
+    )
+
+
+def _limits(limits: Mapping[str, int | float]) -> SandboxLimits:
+    whole = {field.name for field in fields(SandboxLimits) if isinstance(field.default, int)}
+    for name, value in limits.items():
+        if name in whole and not float(value).is_integer():
+            raise UsageError(f"limits.{name}={value!r} must be an integer")
+    checked = {name: int(value) if name in whole else value for name, value in limits.items()}
+    try:
+        return SandboxLimits(**checked)  # pyright: ignore[reportArgumentType]
+    except TypeError as error:
+        raise UsageError(f"limits: {error}") from None
+
+
+def _check_places(request: _SandboxRequest, images: bool) -> None:
+    if not _WORKDIR.fullmatch(request.workdir) or request.workdir.split("/")[1] in _SYSTEM:
+        raise UsageError(
+            f"workdir={request.workdir!r:.100} must be an absolute path such as '/work': plain names, none of them "
+            "'..', and not in a system folder"
+        )
+    if request.image is None:
+        return
+    if not images:
+        raise UsageError("this server does not support images; open a sandbox without one")
+    if not _IMAGE.fullmatch(request.image):
+        raise UsageError(f"image={request.image!r:.100} is not a valid image name")
+
+
+def _check_environment(environment: Mapping[str, str]) -> None:
+    chars = sum(len(name) + len(value) for name, value in environment.items())
+    if len(environment) > _MAX_VARIABLES or chars > _MAX_VARIABLES_CHARS:
+        raise UsageError(
+            f"environment: at most {_MAX_VARIABLES} variables with {_MAX_VARIABLES_CHARS} characters, "
+            f"not {len(environment)} with {chars}"
+        )
+    answers.variables(environment)
+    for name, value in environment.items():
+        if any("\ud800" <= character <= "\udfff" for character in name + value):
+            raise UsageError(
+                f"environment: {name!r:.100} or its value contains a lone surrogate, which is not a valid character"
+            )
+
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

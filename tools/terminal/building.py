@@ -12,9 +12,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
-from agentgym.tools.sandbox.containers.images import has_image
+from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors, has_image
 
 _REPOSITORY = "agentgym-task"
 _SHOWN_LINES = 15

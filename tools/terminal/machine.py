@@ -11,16 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox.containers.calls import Call, ContainerCallOutcome, Exchange, exit_code_of, start_call
-from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
-from agentgym.tools.sandbox.containers.endpoint import Attached, attach
+from agentgym.tools.sandbox.containers.daemon import Attached, Daemon, attach, docker_errors, has_image
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
-from agentgym.tools.sandbox.containers.images import has_image
-from agentgym.tools.sandbox.containers.owner import labels
-from agentgym.tools.sandbox.containers.removal import try_to_remove
-from agentgym.tools.sandbox.limits import SandboxLimits
-from agentgym.tools.sandbox.spec import SandboxSpec
+from agentgym.tools.sandbox.containers.removal import labels, try_to_remove
+from agentgym.tools.sandbox.spec import SandboxLimits, SandboxSpec
 
 MARK = "AGENTGYM_CALL"
 """Environment variable with the id of a process's call, so that a call that takes too long can be killed."""

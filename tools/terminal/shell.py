@@ -10,9 +10,9 @@ import socket
 import time
 from dataclasses import dataclass
 
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError
 from agentgym.tools.sandbox.containers.calls import BoundedOutput, Call, start_call
-from agentgym.tools.sandbox.containers.stream import Demultiplexer
+from agentgym.tools.sandbox.containers.daemon import Demultiplexer
 from agentgym.tools.terminal.machine import MARK, Machine
 
 _FLOOD = 64

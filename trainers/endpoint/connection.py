@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.trainers.endpoint.settings import EndpointSettings
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.trainers.endpoint.connection import Response, one_line
 
 _MAY_PASS = frozenset({408, 409, 421, 423, 424, 425, 429})

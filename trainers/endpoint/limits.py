@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
-from agentgym.errors import UsageError
-from agentgym.rollout.deadlines import off_the_clock
+from agentgym.base.errors import UsageError
+from agentgym.rollout.limits import off_the_clock
 from agentgym.trainers.endpoint.settings import EndpointSettings, Price
 from agentgym.trainers.endpoint.wire import Answer, TokenCounts
 

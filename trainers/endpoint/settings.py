@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
-from agentgym import yaml12
-from agentgym.choices import nearest
-from agentgym.errors import UsageError
-from agentgym.settings import name_of, parse_settings
+from agentgym.base import yaml as yaml12
+from agentgym.base.choices import nearest
+from agentgym.base.errors import UsageError
+from agentgym.base.settings import name_of, parse_settings
 
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

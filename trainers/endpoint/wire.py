@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agentgym.history import drop_reasoning
-from agentgym.messages import Message, calls_of, pictures_in, text_of, without_pictures
-from agentgym.records import strict_json
-from agentgym.records.strict_json import JsonProblem
-from agentgym.seat import Seat
+from agentgym.base import strict_json
+from agentgym.base.strict_json import JsonProblem
+from agentgym.core.history import drop_reasoning
+from agentgym.core.messages import Message, calls_of, pictures_in, text_of, without_pictures
+from agentgym.core.policy import Seat
 
 Wire = dict[str, Any]
 """A message as it is sent."""

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from accelerate import PartialState
 
-from agentgym.errors import UsageError, require
-from agentgym.foreign.errors import describe
+from agentgym.base.errors import UsageError, require
+from agentgym.core.foreign import describe
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.trl_seam import engine_made_by
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu

@@ -11,9 +11,9 @@ from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-from agentgym.dialects import is_template
-from agentgym.errors import require
-from agentgym.policy_loader import TINY, split_vllm
+from agentgym.base.errors import require
+from agentgym.core.dialects import is_template
+from agentgym.eval.policy_loader import TINY, split_vllm
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.gguf import checkpoint_of

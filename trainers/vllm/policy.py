@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from agentgym.errors import InfrastructureError, UsageError, require
-from agentgym.foreign.errors import for_future
-from agentgym.policy import Codec, Finish, Generation
+from agentgym.base.errors import InfrastructureError, UsageError, require
+from agentgym.core.foreign import for_future
+from agentgym.core.policy import Codec, Finish, Generation
 from agentgym.trainers.pictures import opened
 from agentgym.trainers.transformers_policy import Sampling, own_thread
 

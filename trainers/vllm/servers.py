@@ -12,7 +12,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 
 _TIMEOUT_S = 20.0
 _START = "start one with: vllm serve MODEL --logprobs-mode processed_logprobs"

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from agentgym.errors import InfrastructureError, require
+from agentgym.base.errors import InfrastructureError, require
 from agentgym.trainers import ranks
 from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.sampled_batch import SampledBatch

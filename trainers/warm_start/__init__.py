@@ -5,10 +5,17 @@ After a fixed number of steps, one policy may still earn nothing while another h
 can therefore also end when the policy solves a share of tasks (`WarmStart.goal`).
 """
 
-from agentgym.trainers.warm_start.demonstrations import solutions
-from agentgym.trainers.warm_start.making import Load, warm_started
-from agentgym.trainers.warm_start.playing import MakePolicy, words_of
-from agentgym.trainers.warm_start.settings import Goal, Own, Pretrained, Progress, WarmStart, no_progress
+from agentgym.trainers.warm_start.making import Load, solutions, warm_started
+from agentgym.trainers.warm_start.settings import (
+    Goal,
+    MakePolicy,
+    Own,
+    Pretrained,
+    Progress,
+    WarmStart,
+    no_progress,
+    words_of,
+)
 
 __all__ = [
     "Goal",

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentgym.errors import UsageError
-from agentgym.messages import text_of
+from agentgym.base.errors import UsageError
+from agentgym.core.messages import text_of
+from agentgym.core.trajectory import Tokens, Trajectory
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trajectory import Tokens, Trajectory
 
 NO_LOSS = -100
 """The label of tokens without loss."""

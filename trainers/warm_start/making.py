@@ -2,31 +2,320 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 
-from agentgym.errors import UsageError
-from agentgym.messages import text_of
-from agentgym.outputs import held
+from agentgym.base.cache import cache_folder
+from agentgym.base.errors import UsageError
+from agentgym.base.output_files import held
+from agentgym.core.endings import Reason
+from agentgym.core.messages import text_of
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.registry import class_of
+from agentgym.core.task import TRAIN
+from agentgym.core.trajectory import Tokens, Trajectory, read_jsonl
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trainers import ranks
 from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.config import short_name
+from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint
 from agentgym.trainers.precision import training_dtype
+from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
-from agentgym.trainers.warm_start.demonstrations import demonstrations
-from agentgym.trainers.warm_start.examples import examples, rendered
-from agentgym.trainers.warm_start.fine_tuning import Course, Steps, fine_tune
-from agentgym.trainers.warm_start.goal import Until
-from agentgym.trainers.warm_start.own import learn_own
-from agentgym.trainers.warm_start.playing import MakePolicy
-from agentgym.trainers.warm_start.settings import Progress, WarmStart
-from agentgym.trajectory import Trajectory
+from agentgym.trainers.trl_seam import score_labels_only
+from agentgym.trainers.versions import checkpointing
+from agentgym.trainers.warm_start.examples import Example, examples, rendered
+from agentgym.trainers.warm_start.settings import Goal, MakePolicy, Own, Progress, WarmStart, attempts, training_jobs
+
+_log = logging.getLogger(__name__)
+
+
+def demonstrations(settings: WarmStart, progress: Progress) -> list[Trajectory]:
+    """Return the trajectories to imitate. Raises `UsageError` if none is usable."""
+    if settings.recordings is not None:
+        return recorded(settings)
+    return solutions(settings.env, settings.env_kwargs, settings.tasks, settings.seed, progress)
+
+
+def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progress: Progress) -> list[Trajectory]:
+    """Return solution trajectories of `tasks` training tasks, without broken tasks.
+
+    Raises:
+        UsageError: A solution does not solve its task. For tasks from files, some of which may exceed limits such as
+            `max_turns`: no solution solves its task.
+    """
+    factory = EnvFactory(env, env_kwargs)
+    jobs = training_jobs(factory, tasks, seed)
+    trajectories: list[Trajectory] = []
+    while batch := list(islice(jobs, 256)):
+        trajectories += asyncio.run(play_jobs(batch, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
+        progress("solving tasks", len(trajectories), tasks)
+    solved = [t for t in trajectories if t.success]
+    unsolved = [t for t in trajectories if not t.success and t.reason is not Reason.BROKEN_TASK]
+    if not unsolved and solved:
+        return solved
+    first = unsolved[0] if unsolved else trajectories[0]
+    why = f" ({first.reason})" if first.error is None else f" ({first.error})"
+    total = len(trajectories)
+    problem = f"{env}: solution() does not solve {first.task_id!r}{why}, {total - len(solved)} of {total} tasks"
+    if not solved or not _from_files(env, env_kwargs):
+        raise UsageError(problem)
+    _log.warning("%s; the warm start uses the other tasks", problem)
+    return solved
+
+
+def recorded(settings: WarmStart) -> list[Trajectory]:
+    """Return the recorded trajectories of training tasks, by default only successful ones.
+
+    Raises:
+        UsageError: The file is unreadable, from another environment or in another dialect, or contains no usable
+            trajectory.
+    """
+    assert settings.recordings is not None
+    path = Path(settings.recordings)
+    trajectories = list(read_jsonl(path))
+    for number, trajectory in enumerate(trajectories, start=1):
+        _check_fits(trajectory, settings, f"{path}, trajectory {number}")
+    usable = [t for t in trajectories if t.split == TRAIN and not t.failed and (t.success or settings.unsolved)]
+    if not usable:
+        kind = "a trajectory" if settings.unsolved else "a success"
+        raise UsageError(
+            f"{path}: none of the {len(trajectories)} trajectories is {kind} on a task of the split {TRAIN!r}; record "
+            f"some with `agentgym eval --tasks {TRAIN} --out FILE`"
+        )
+    return usable
+
+
+def _check_fits(trajectory: Trajectory, settings: WarmStart, where: str) -> None:
+    if short_name(trajectory.env_id) != short_name(settings.env):
+        raise UsageError(
+            f"{where} was recorded in {trajectory.env_id!r}, but the run trains in {settings.env!r}; a model learns "
+            "from trajectories of its own environment"
+        )
+    run_dialect, dialect = settings.env_kwargs["dialect"], trajectory.env_kwargs.get("dialect")
+    if dialect != run_dialect or any(not isinstance(turn.action, str) for turn in trajectory.model_turns):
+        raise UsageError(
+            f"{where} writes its calls in the dialect {dialect!r}, but the run's model writes them in {run_dialect!r}; "
+            f"record it with --dialect {run_dialect}, or train with --dialect {dialect}"
+        )
+
+
+def _from_files(env: str, env_kwargs: Mapping[str, Any]) -> bool:
+    files = class_of(env).files
+    return files is not None and env_kwargs.get(files.argument) is not None
+
+
+_SAVES = 8
+"""Number of checkpoints of a long warm start."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """The schedule of supervised learning."""
+
+    steps: int
+    batch: int
+    learning_rate: float
+    seed: int
+    micro_batch: int
+    """Trajectories per forward pass."""
+    bf16: bool = False
+    gradient_checkpointing: bool = False
+    by_length: bool = False
+    """Batch examples of similar length, so that there is little padding."""
+    checkpoints: Path | None = None
+    """Folder for checkpoints, to continue after a crash; `None` writes none."""
+
+    @classmethod
+    def of(cls, settings: WarmStart, checkpoints: Path) -> Course:
+        """Return the course of a warm start."""
+        own, batch = settings.pretrained, settings.batch
+        base = cls(settings.steps, batch, settings.learning_rate, settings.seed, batch)
+        if own is None:
+            return base
+        micro = min(own.micro_batch or batch, batch)
+        while batch % micro:
+            micro -= 1
+        return replace(
+            base,
+            micro_batch=micro,
+            checkpoints=checkpoints,
+            bf16=own.bf16,
+            gradient_checkpointing=own.gradient_checkpointing,
+            by_length=True,
+        )
+
+
+def fine_tune(
+    model: Any, tokenizer: Any, examples: Sequence[Example], course: Course, callbacks: Sequence[TrainerCallback]
+) -> None:
+    """Train a model, which may have LoRA adapters, on examples; continue from a checkpoint if there is one."""
+    score_labels_only()
+    trainer = SFTTrainer(
+        model=model,
+        args=_arguments(course),
+        train_dataset=Dataset.from_list([asdict(example) for example in in_order(examples, course)]),
+        processing_class=tokenizer,
+        callbacks=[*callbacks, MarkComplete()],
+    )
+    share_prefixes(model)
+    trainer.remove_callback(PrinterCallback)  # `Steps` reports the progress
+    done = last_checkpoint(course.checkpoints) if course.checkpoints else None
+    try:
+        trainer.train(resume_from_checkpoint=str(done) if done else None)
+    except torch.OutOfMemoryError as error:
+        raise UsageError(
+            f"out of memory: {str(error).splitlines()[0]} Lower micro_batch or context, or set "
+            "gradient_checkpointing: true, bf16: true or lora_rank: 16."
+        ) from error
+
+
+def in_order(examples: Sequence[Example], course: Course) -> list[Example]:
+    """Return the examples of all steps, in order: each example once, in random order, before any repeats.
+
+    With `course.by_length`, each forward pass gets examples of similar length.
+    """
+    draw = random.Random(f"warm-start/order/{course.seed}")
+    needed = course.steps * course.batch
+    ordered: list[Example] = []
+    while len(ordered) < needed:
+        ordered += _shuffled(examples, draw, course.micro_batch if course.by_length else 1)
+    return ordered[:needed]
+
+
+def _shuffled(examples: Sequence[Example], draw: random.Random, together: int) -> list[Example]:
+    shuffled = draw.sample(examples, len(examples))
+    if together > 1:
+        shuffled.sort(key=lambda example: len(example.input_ids))
+    parts = [shuffled[at : at + together] for at in range(0, len(shuffled), together)]
+    draw.shuffle(parts)
+    # An incomplete part would shift all later parts, so it comes last.
+    parts.sort(key=lambda part: len(part) < together)
+    return [example for part in parts for example in part]
+
+
+def _arguments(course: Course) -> SFTConfig:
+    return SFTConfig(
+        output_dir=str(course.checkpoints or cache_folder() / "sft"),
+        max_steps=course.steps,
+        per_device_train_batch_size=course.micro_batch,
+        gradient_accumulation_steps=course.batch // course.micro_batch,
+        learning_rate=course.learning_rate,
+        # Not down to zero: reinforcement learning continues at a similar rate, and its first step would cost a policy
+        # in a sharp minimum a third of its success.
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr_rate": 0.3},
+        warmup_steps=min(20, course.steps // 5),
+        weight_decay=0.01,
+        max_length=None,
+        use_cpu=not torch.cuda.is_available(),
+        bf16=course.bf16,
+        **checkpointing(course.gradient_checkpointing),
+        seed=course.seed,
+        train_sampling_strategy="sequential",  # `in_order` has shuffled
+        report_to=[],
+        save_strategy="steps" if course.checkpoints else "no",
+        save_steps=max(1, course.steps // _SAVES),
+        save_total_limit=2,
+        logging_strategy="no",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
+
+
+class Steps(TrainerCallback):
+    """Reports the steps of the trainer."""
+
+    def __init__(self, progress: Progress, what: str = "warm start"):
+        self._progress, self._what = progress, what
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Report a step."""
+        self._progress(self._what, state.global_step, state.max_steps)
+
+
+class Until(TrainerCallback):
+    """Evaluates the model at intervals, and ends the training once it solves enough tasks."""
+
+    def __init__(self, goal: Goal, settings: WarmStart, progress: Progress, make_policy: MakePolicy):
+        self._goal, self._progress, self._make_policy = goal, progress, make_policy
+        self._factory = EnvFactory(settings.env, settings.env_kwargs)
+        self._jobs = list(training_jobs(self._factory, goal.tasks, settings.seed, skip=settings.tasks))
+        self._every = max(1, settings.steps // goal.tests)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Evaluate the model if it is due."""
+        if state.global_step % self._every:
+            return
+        model, tokenizer = kwargs["model"], kwargs["processing_class"]
+        played = attempts(model, tokenizer, self._make_policy, self._jobs, self._factory, self._goal.max_new_tokens)
+        solved = sum(t.success for t in played)
+        self._progress("solved after the warm start", solved, len(played))
+        if solved >= self._goal.share * len(played):
+            control.should_training_stop = control.should_save = True
+
+
+def learn_own(
+    model: Any, tokenizer: Any, settings: WarmStart, own: Own, course: Course, progress: Progress, make: MakePolicy
+) -> None:
+    """Train the model on its own successes, in rounds; a round without successes is skipped."""
+    for number in range(own.rounds):
+        solved = successes(model, tokenizer, settings, own, number, make)
+        progress("own successes", len(solved), own.tasks * own.samples)
+        if not solved:
+            _log.warning("warm start: the model solved none of %d tasks, so it learned nothing from them", own.tasks)
+            continue
+        steps = max(1, len(solved) // course.batch)
+        fine_tune(
+            model,
+            tokenizer,
+            examples(solved, settings.context),
+            # The final learning rate of the demonstrations.
+            replace(course, steps=steps, learning_rate=0.3 * course.learning_rate, checkpoints=None),
+            [Steps(progress, f"own successes, round {number + 1}")],
+        )
+
+
+def successes(model: Any, tokenizer: Any, settings: WarmStart, own: Own, number: int, make: MakePolicy) -> list[Tokens]:
+    """Return the distinct successful conversations of a round, as sampled."""
+    factory = EnvFactory(settings.env, settings.env_kwargs)
+    tested = settings.goal.tasks if settings.goal else 0
+    fresh = training_jobs(factory, own.tasks, settings.seed, skip=settings.tasks + tested + number * own.tasks)
+    jobs = [job for first in fresh for job in _repeated(first, own.samples)]
+    played = attempts(model, tokenizer, make, jobs, factory, own.max_new_tokens)
+    return [tokens for t in played if t.success and (tokens := t.tokens) is not None and _is_first(t, played)]
+
+
+def _repeated(job: Job, samples: int) -> Iterator[Job]:
+    for attempt in range(samples):
+        yield replace(job, attempt=attempt)
+
+
+def _is_first(trajectory: Trajectory, played: list[Trajectory]) -> bool:
+    """Whether no earlier attempt at the task has the same actions."""
+    actions = [turn.action for turn in trajectory.model_turns]
+    same = (
+        other
+        for other in played
+        if other.task_id == trajectory.task_id and [turn.action for turn in other.model_turns] == actions
+    )
+    return next(same) is trajectory
+
 
 Load = Callable[[], tuple[Any, Any]]
 """Returns `(model, tokenizer)` to start from."""

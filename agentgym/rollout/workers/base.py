@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agentgym.dialects.base import Dialect
-from agentgym.endings import AnyReason
-from agentgym.engine.spaces import Action
-from agentgym.engine.steps import StepResult
-from agentgym.messages import Message
-from agentgym.policy import Player, ScriptedPolicy
-from agentgym.task import Task
-from agentgym.timing import StepTimes
+from agentgym.core.dialects.base import Dialect
+from agentgym.core.endings import AnyReason
+from agentgym.core.engine.spaces import Action
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.messages import Message
+from agentgym.core.policy import Player, ScriptedPolicy
+from agentgym.core.task import Task
+from agentgym.core.timing import StepTimes
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from agentgym.env import Env
-from agentgym.errors import UsageError
-from agentgym.foreign.errors import describe
-from agentgym.foreign.loops import end_others, run_to_end
+from agentgym.base.errors import UsageError
+from agentgym.core.env import Env
+from agentgym.core.foreign import describe, end_others, run_to_end
 from agentgym.rollout.workers.host import EnvHost, HostReply, HostRequest, portable
 from agentgym.rollout.workers.wire import Outbox, framed, packed, received
 

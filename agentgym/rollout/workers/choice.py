@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentgym.choices import nearest
-from agentgym.errors import UsageError
+from agentgym.base.choices import nearest
+from agentgym.base.errors import UsageError
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.workers.base import Workers
@@ -35,7 +35,7 @@ def make_workers(workers: str | Workers, factory: EnvFactory, limits: Limits) ->
 
         return ProcessWorkers(factory, limits.max_in_flight)
     if name == "ray":
-        from agentgym.rollout.workers.ray_actors import RayWorkers
+        from agentgym.rollout.workers.ray import RayWorkers
 
         return RayWorkers(factory, limits.max_in_flight, address=address or None)
     raise _unknown(workers)

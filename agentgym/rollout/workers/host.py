@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import ENGINE_INFO, details_in
-from agentgym.env import Env
-from agentgym.errors import AgentGymError, InfrastructureError, UsageError
-from agentgym.foreign.errors import caught, describe, ends_work, running_task
-from agentgym.foreign.tasks import contained_tasks
-from agentgym.policy import EndEpisode, Player
-from agentgym.rollout.deadlines import OutOfTime
+from agentgym.base.errors import AgentGymError, InfrastructureError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import ENGINE_INFO, details_in
+from agentgym.core.env import Env
+from agentgym.core.foreign import caught, contained_tasks, describe, ends_work, running_task
+from agentgym.core.policy import EndEpisode, Player
+from agentgym.rollout.limits import OutOfTime
 from agentgym.rollout.workers.base import EnvPlace, PlayedTurn
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from agentgym.endings import AnyReason, Reason
-from agentgym.engine.spaces import Action
-from agentgym.engine.steps import reset_options
-from agentgym.engine.threads import blocks
-from agentgym.env import Env
-from agentgym.foreign.apart import apart
-from agentgym.policy import Player, ScriptedPolicy
-from agentgym.rollout.deadlines import watched
+from agentgym.core.endings import AnyReason, Reason
+from agentgym.core.engine.spaces import Action
+from agentgym.core.engine.steps import reset_options
+from agentgym.core.engine.threads import blocks
+from agentgym.core.env import Env
+from agentgym.core.foreign import apart
+from agentgym.core.policy import Player, ScriptedPolicy
+from agentgym.core.task import Task
+from agentgym.rollout.limits import watched
 from agentgym.rollout.workers.base import EnvPlace, EpisodeOpening, PlayedTurn, Workers
 from agentgym.rollout.workers.pool import EnvPool, discard
-from agentgym.task import Task
 
 _T = TypeVar("_T")
 

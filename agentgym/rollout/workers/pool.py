@@ -10,14 +10,13 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from agentgym.endings import Reason
-from agentgym.engine.threads import blocking
-from agentgym.env import Env
-from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
-from agentgym.foreign.apart import apart
-from agentgym.foreign.closing import close, closing_errors_logged
-from agentgym.foreign.errors import ends_work, running_task
-from agentgym.rollout.deadlines import OutOfTime
+from agentgym.base.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.core.closing import close, closing_errors_logged
+from agentgym.core.endings import Reason
+from agentgym.core.engine.threads import blocking
+from agentgym.core.env import Env
+from agentgym.core.foreign import apart, ends_work, running_task
+from agentgym.rollout.limits import OutOfTime
 
 CLOSING_S = 60.0
 """Time limit for closing an environment."""

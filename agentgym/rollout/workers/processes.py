@@ -16,18 +16,23 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from agentgym.cores import cores
-from agentgym.endings import Reason
-from agentgym.env import Env
-from agentgym.errors import UsageError
-from agentgym.foreign.errors import describe
-from agentgym.rollout.deadlines import OutOfTime, within
+from agentgym.base.errors import UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.env import Env
+from agentgym.core.foreign import describe
 from agentgym.rollout.failures import WorkerLost
+from agentgym.rollout.limits import OutOfTime, within
 from agentgym.rollout.workers.base import EnvPlace, Workers
 from agentgym.rollout.workers.fleet import CLOSE_S, START_S, WorkerFleet
 from agentgym.rollout.workers.host import HostRequest, sealed
 from agentgym.rollout.workers.starting import EXIT_S, Starter, make_starter, own_sockets
 from agentgym.rollout.workers.wire import Outbox, packed, received
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 
 PROBED = 3
 """Processes to ask for their capacity, one after the other, if they die before they answer."""

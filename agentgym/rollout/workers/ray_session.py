@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from agentgym.errors import UsageError
-from agentgym.foreign.errors import describe
+from agentgym.base.errors import UsageError
+from agentgym.core.foreign import describe
 
 LOCAL = "local"
 OBJECT_STORE_BYTES = 100 * 2**20

@@ -75,7 +75,7 @@ function rate(rows) {
 
 const Z = 1.959963984540054;
 
-// A 95 % interval of the success rate, as `agentgym.statistics.success_interval` computes it.
+// A 95 % interval of the success rate, as `agentgym.eval.statistics.success_interval` computes it.
 /** @type {(groups: number[][]) => [number, number]} */
 function successInterval(groups) {
   const share = average(groups.map(average));
@@ -101,7 +101,7 @@ function effectiveTrials(groups) {
   return Math.min(Math.max(ofMean > 0 ? ((share * (1 - share)) / ofMean) * trust : attempts, tasks), attempts);
 }
 
-// The 97.5 % quantile of Student's t distribution, as `agentgym.statistics.student` computes it.
+// The 97.5 % quantile of Student's t distribution, as `agentgym.eval.statistics` computes it.
 /** @type {(freedom: number) => number} */
 function studentQuantile(freedom) {
   if (freedom === 1) return Math.tan(Math.PI * 0.475);

@@ -16,7 +16,7 @@ async function ask(name, parameters) {
 export class Source {
   live = true;
   /**
-   * What is known of everything, as `agentgym.view.head` says it.
+   * What is known of everything, as `agentgym.view.facts` says it.
    * @type {{
    *   title: string, version: string, note: string, sides: [file: string, policy: string][],
    *   metrics: Record<string, Record<string, [step: number, value: number][]>>,

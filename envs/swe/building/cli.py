@@ -25,8 +25,8 @@ def build(
     """Make validated bug-fixing tasks of real packages by injecting bugs that their tests find."""
     from rich.console import Console
 
+    from agentgym.base.output_files import check_folder, held
     from agentgym.envs.swe.building.command import BuildRequest, run_build
-    from agentgym.outputs import check_folder, held
     from agentgym.tools.text_files import count_of
 
     check_folder(out)

@@ -8,15 +8,79 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentgym.envs.swe.building.build import BuildOptions, build, build_all
-from agentgym.envs.swe.building.check import GradingCheck
-from agentgym.envs.swe.building.report import PackageReport, summary
+from agentgym.base.errors import TaskError
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, assistant
+from agentgym.core.registry import make
+from agentgym.core.task import Task, TaskList
+from agentgym.envs.swe.building.report import BuildOptions, PackageReport, archive_of, build, build_all, summary
 from agentgym.envs.swe.building.runner import SubprocessRunner, TestRunner
-from agentgym.tasks.swe.bundled import BUNDLED, repository_names, repository_package, write_bundled
+from agentgym.tasks.swe.bundled import BUNDLED, REPOSITORIES, repository_names, repository_package, write_bundled
+from agentgym.tasks.swe.instance import Instance, to_task
+from agentgym.tasks.swe.package import read_tree
+
+ENVIRONMENT = "agentgym/swe-v0"
+SUBMIT = ToolCall("submit")
+
+
+class GradingCheck:
+    """Returns why an instance cannot be graded, or an empty text.
+
+    Args:
+        allow_weak: Accept a sandbox that does not confine everything, for packages that are trusted anyway.
+    """
+
+    def __init__(self, *, allow_weak: bool = False):
+        self._allow_weak = allow_weak
+
+    def __call__(self, instance: Instance, files: Mapping[str, bytes]) -> str:
+        """Grade the solution and a null patch of an instance whose repository has these files."""
+        source = _OneTask(instance, files)
+        solution = ToolCall("apply_patch", {"patch": instance.gold_patch})
+        env = make(ENVIRONMENT, tasks=source, allow_weak=self._allow_weak)
+        try:
+            if _passes(env, source.task, SUBMIT):
+                return "a null patch passes"
+            if not _passes(env, source.task, solution, SUBMIT):
+                return "the solution does not pass"
+        except TaskError as error:
+            return str(error)
+        finally:
+            env.close()
+        return ""
+
+
+class _OneTask(TaskList):
+    """One instance as a task source that knows its files."""
+
+    def __init__(self, instance: Instance, files: Mapping[str, bytes]):
+        self.task = to_task(instance, "train")
+        self._files = files
+        super().__init__([self.task])
+
+    def tree(self, task: Task) -> Mapping[str, bytes]:
+        """Return the files that the policy sees."""
+        return self._files
+
+
+def _passes(env: Env, task: Task, *calls: ToolCall) -> bool:
+    env.reset(options={"task": task})
+    steps = [env.step(dict(assistant("", [call]))) for call in calls]
+    return bool(steps[-1].info["is_success"])
+
+
+def pack(folder: Path, archive: Path = REPOSITORIES) -> None:
+    """Write the archive. The same files give the same bytes. Raises `UsageError` if there is no such folder."""
+    archive.write_bytes(archive_of(read_tree(folder)))
+
+
+if __name__ == "__main__":
+    pack(Path(sys.argv[1]))
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from agentgym.base.errors import UsageError
+from agentgym.core.task import split_of
 from agentgym.envs.swe.building.validation import Baseline
-from agentgym.errors import UsageError
-from agentgym.task import split_of
 from agentgym.tasks.swe.bundled import SHARES
 from agentgym.tasks.swe.mutation import Mutation, apply_all, combinations, operator_named, sites
-from agentgym.tasks.swe.mutation.combine import Located
+from agentgym.tasks.swe.mutation.model import Located
 from agentgym.tasks.swe.package import Package
 
 

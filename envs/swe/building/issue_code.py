@@ -7,9 +7,9 @@ import io
 import tokenize
 from collections.abc import Sequence
 
+from agentgym.base.syntax import parse
 from agentgym.envs.swe.building.probe import SnippetResult
 from agentgym.envs.swe.building.snippet import Snippet
-from agentgym.syntax import parse
 
 PRINT = "print({})"
 _WIDTH = 96

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 
+from agentgym.base.errors import UsageError
 from agentgym.envs.swe.building.runner import SubprocessRunner, TestOutcome, TestRunner
-from agentgym.errors import UsageError
 from agentgym.tasks.swe.bundled import repository_files, repository_package
 from agentgym.tasks.swe.refactor.source import TESTS, Refactoring, refactorings
 

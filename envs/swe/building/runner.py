@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 
 _CHILD = Path(__file__).with_name("child.py")
 _MAX_RECORDS_BYTES = 256 * 2**20

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 
+from agentgym.base.errors import UsageError
 from agentgym.envs.swe.building.runner import USUAL, Conditions, RunError, TestOutcome, TestRunner
 from agentgym.envs.swe.building.steady import DISTURBED, Unfit, missing_modules, unfit_tests
-from agentgym.errors import UsageError
 from agentgym.tasks.swe.instance import file_of
 from agentgym.tasks.swe.package import Package
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from agentgym.base.syntax import parse
 from agentgym.envs.swe.building.snippet import Snippet
-from agentgym.syntax import parse
 
 _WORDS = (
     "apple", "bread", "cedar", "delta", "ember", "field", "green", "harbor", "indigo", "lemon", "maple", "north",

@@ -32,7 +32,7 @@ def main(root: Path) -> None:
         os.environ["AGENTGYM_CACHE"] = tempfile.mkdtemp()
         known = json.loads((PLACE / "task.json").read_text(encoding="utf-8"))
         _load_all()
-        from agentgym.task import Task
+        from agentgym.core.task import Task
 
         judge = importlib.import_module(known["judge"])
         judged = judge.prepare(Task.from_dict(known["task"]), known["given"], PLACE)

@@ -16,9 +16,8 @@ from contextlib import suppress
 from random import SystemRandom
 from typing import Any
 
-from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.result import Ended, ResourceUsage, Result
-from agentgym.tools.sandbox.spec import SandboxTier
+from agentgym.tools.sandbox.spec import SandboxLimits, SandboxTier
 
 __all__ = ["Ended", "ResourceUsage", "Result", "Sandbox", "SandboxLimits", "SandboxTier"]
 

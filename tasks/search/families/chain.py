@@ -7,8 +7,7 @@ from collections.abc import Callable
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Entity, answers_for
 from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import Draft, family
-from agentgym.tasks.search.scene import Scene, noun
+from agentgym.tasks.search.questions import Draft, Scene, family, noun
 
 _ANYBODY = ("birth_place", "birth_date", "university", "hobby", "death_date", "occupation")
 _MAKER = ("birth_place", "birth_date", "university", "hobby", "death_date")

@@ -6,8 +6,7 @@ from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Count, answers_for, answers_for_number, say
 from agentgym.tasks.search.features import Feature
 from agentgym.tasks.search.pages.page import with_article
-from agentgym.tasks.search.questions import Draft, family
-from agentgym.tasks.search.scene import Scene
+from agentgym.tasks.search.questions import Draft, Scene, family
 
 
 @family(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Entity, Term, answers_for, answers_for_number, year_of
 from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import Draft, family
-from agentgym.tasks.search.scene import Scene, noun
+from agentgym.tasks.search.questions import Draft, Scene, family, noun
 
 _OFFICES = {
     "mayor": ("settlement", "mayors"),

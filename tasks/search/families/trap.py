@@ -8,9 +8,8 @@ from agentgym.tasks.search.entities import Entity, answers_for
 from agentgym.tasks.search.families.chain import follow
 from agentgym.tasks.search.features import Feature
 from agentgym.tasks.search.notes import Note
-from agentgym.tasks.search.questions import Draft, family
+from agentgym.tasks.search.questions import Draft, Scene, family, noun
 from agentgym.tasks.search.relations.catalog import RELATIONS
-from agentgym.tasks.search.scene import Scene, noun
 from agentgym.tasks.search.vocabulary import PRESENT
 
 _PHRASINGS = ("{ask}", "Please look carefully: {ask}", "What does the encyclopedia say? {ask}")

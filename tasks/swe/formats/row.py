@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tasks.swe.instance import PREFIX_IDS
 from agentgym.tasks.swe.logs import has_parser, resolve_parser, without_timing
-from agentgym.tasks.swe.logs.ids import is_complete
+from agentgym.tasks.swe.logs.status import is_complete
 
 DROPPED_IDS = "dropped_ids"
 """Key in `meta`: entries of the test lists that are not test ids."""

@@ -3,9 +3,8 @@
 A log is only as honest as the process that printed it: graders must not rely on it alone.
 """
 
-from agentgym.tasks.swe.logs.ids import junit_id, look_up, without_timing
 from agentgym.tasks.swe.logs.parse import has_parser, parse_log, parser_names, resolve_parser
-from agentgym.tasks.swe.logs.status import Status
+from agentgym.tasks.swe.logs.status import Status, junit_id, look_up, without_timing
 
 __all__ = [
     "Status",

@@ -1,7 +1,6 @@
 """Mutation: injects realistic bugs into Python source, as edits of the text that leave everything else unchanged."""
 
-from agentgym.tasks.swe.mutation.combine import apply_all, combinations
-from agentgym.tasks.swe.mutation.model import Edit, Mutation, apply, invert
+from agentgym.tasks.swe.mutation.model import Edit, Mutation, apply, apply_all, combinations, invert
 from agentgym.tasks.swe.mutation.sites import sites
 from agentgym.tasks.swe.mutation.table import OPERATORS, Operator, operator_named
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from agentgym.syntax import parse
+from agentgym.base.syntax import parse
 from agentgym.tasks.swe.mutation.model import Mutation
 from agentgym.tasks.swe.mutation.table import OPERATORS, Operator
 from agentgym.tasks.swe.mutation.view import SourceView

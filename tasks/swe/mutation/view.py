@@ -12,7 +12,7 @@ import tokenize
 from collections.abc import Iterator
 from functools import cached_property
 
-from agentgym.syntax import parse
+from agentgym.base.syntax import parse
 from agentgym.tasks.swe.mutation.model import Edit
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef

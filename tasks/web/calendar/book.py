@@ -27,7 +27,7 @@ from agentgym.tasks.web.checks import check, exists
 from agentgym.tasks.web.family import IMPOSSIBLE, WebDraft, WebScene, family
 from agentgym.tasks.web.plan import accept, answer, button, fill, link, number, select
 from agentgym.tasks.web.sites.calendar.fill import REPEATS
-from agentgym.tasks.web.sites.calendar.slots import minutes, repeated
+from agentgym.tasks.web.sites.calendar.store import minutes, repeated
 
 
 @family(

@@ -20,7 +20,7 @@ from agentgym.tasks.web.calendar.steps import (
 from agentgym.tasks.web.checks import exists
 from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.plan import answer, button, fill, link, select
-from agentgym.tasks.web.sites.calendar.slots import clock, free_spans, minutes, week_of
+from agentgym.tasks.web.sites.calendar.store import clock, free_spans, minutes, week_of
 
 _OPEN = "b.id IN (SELECT booking FROM attendees WHERE person = ? AND answer = 'open')"
 _ANSWERED = "attendees WHERE booking = ? AND person = ? AND answer = ?"

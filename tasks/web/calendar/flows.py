@@ -27,7 +27,7 @@ from agentgym.tasks.web.calendar.steps import (
 from agentgym.tasks.web.checks import check, exists
 from agentgym.tasks.web.family import IMPOSSIBLE, WebDraft, WebScene, family
 from agentgym.tasks.web.plan import accept, answer, button, fill, link, select
-from agentgym.tasks.web.sites.calendar.slots import clock, free_spans, minutes, next_working_day
+from agentgym.tasks.web.sites.calendar.store import clock, free_spans, minutes, next_working_day
 
 
 @family(

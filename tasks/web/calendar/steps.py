@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym.tasks.web.family import Change, Step, WebScene
 from agentgym.tasks.web.plan import button, fill, link, select
-from agentgym.tasks.web.sites.calendar.slots import Span, clock, is_working_day, minutes, overlap
+from agentgym.tasks.web.sites.calendar.store import Span, clock, is_working_day, minutes, overlap
 from agentgym.tasks.web.sites.office import long_date
 from agentgym.tasks.web.sites.pages import day
 

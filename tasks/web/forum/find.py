@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agentgym.counts import count_of
+from agentgym.base.choices import count_of
 from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.forum.steps import open_post, open_thread, posts, threads
 from agentgym.tasks.web.plan import answer, button, fill, link, select
-from agentgym.tasks.web.sites.forum.member import MEMBERS
+from agentgym.tasks.web.sites.forum.moderate import MEMBERS
 from agentgym.tasks.web.sites.pages import day
 
 

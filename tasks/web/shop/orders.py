@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym.counts import count_of
+from agentgym.base.choices import count_of
 from agentgym.tasks.web.checks import check, exists
 from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.plan import accept, button, choose, fill, link, number, select

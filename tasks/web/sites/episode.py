@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from agentgym.errors import TaskError
+from agentgym.base.errors import TaskError
 from agentgym.tasks.web.sites.site import Site, build_database
 
 EPISODE_HEADER = "x-agentgym-episode"

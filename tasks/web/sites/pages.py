@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym.errors import require
+from agentgym.base.errors import require
 
 if TYPE_CHECKING:
     from jinja2 import Environment

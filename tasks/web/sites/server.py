@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import InfrastructureError, require
+from agentgym.base.errors import InfrastructureError, require
 from agentgym.tasks.web.sites.episode import SiteEpisode
 from agentgym.tasks.web.sites.site import Site, find_site
 

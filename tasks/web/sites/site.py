@@ -14,7 +14,7 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.words import SiteWords
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import yaml
 
-from agentgym.task import TEST, TRAIN, VALIDATION
+from agentgym.core.task import TEST, TRAIN, VALIDATION
 from agentgym.tasks.web.sites.pages import DATA
 
 _KINDS = ("Street", "Street", "Road", "Lane", "Avenue", "Row")

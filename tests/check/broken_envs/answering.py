@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution, StepResult
-from agentgym.errors import ToolError
-from agentgym.messages import ToolCall, text_of, user
-from agentgym.task import Task
-from agentgym.toolset import tool
+from agentgym.base.errors import ToolError
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution, StepResult
+from agentgym.core.messages import ToolCall, text_of, user
+from agentgym.core.task import Task
+from agentgym.core.toolset import tool
 from tests.check.sound_envs import Opening, SoundEnv
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any, ClassVar
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Solution, StepResult
-from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME
-from agentgym.task import GeneratedTasks, Task
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Solution, StepResult
+from agentgym.core.messages import ToolCall
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import GeneratedTasks, Task
 from tests.check.sound_envs import SPLITS, SoundEnv, boxes_task
 
 

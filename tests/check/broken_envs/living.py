@@ -11,10 +11,10 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.endings import Reason
-from agentgym.engine.steps import Snapshot, StepResult
-from agentgym.messages import user
-from agentgym.task import Task
+from agentgym.core.endings import Reason
+from agentgym.core.engine.steps import Snapshot, StepResult
+from agentgym.core.messages import user
+from agentgym.core.task import Task
 from tests.check.sound_envs import Opening, SoundEnv
 
 

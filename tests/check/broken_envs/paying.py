@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentgym.engine.steps import StepResult
-from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.rewards import OUTCOME, Channel, Scheme
 from tests.check.sound_envs import SoundEnv
 
 

@@ -7,9 +7,9 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym.engine.steps import Solution, StepResult
-from agentgym.messages import ToolCall, user
-from agentgym.task import Task
+from agentgym.core.engine.steps import Solution, StepResult
+from agentgym.core.messages import ToolCall, user
+from agentgym.core.task import Task
 from tests.check.sound_envs import Opening, SoundEnv
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agentgym.errors import TaskError
-from agentgym.task import GeneratedTasks, Task
+from agentgym.base.errors import TaskError
+from agentgym.core.task import GeneratedTasks, Task
 from tests.check.sound_envs import SPLITS, SoundEnv, boxes_task
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym.task import Task
+from agentgym.core.task import Task
 from agentgym.tools.sandbox import Ended, Result
 
 GOLD = "def double(x):\n    return 2 * x\n"

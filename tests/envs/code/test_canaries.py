@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
+from agentgym.base.errors import TaskError
 from agentgym.envs.code.asking import Ask, GraderReply, ask
 from agentgym.envs.code.calls import Submission
-from agentgym.envs.code.canaries import CHANGED_RUNS, TRUE_RUNS, grade_together
-from agentgym.envs.code.withheld import withheld
-from agentgym.errors import TaskError
+from agentgym.envs.code.canaries import CHANGED_RUNS, TRUE_RUNS, grade_together, withheld
 from agentgym.tools.sandbox import SandboxLimits, open_sandbox
 from tests.envs.code.checks import GOLD, check_of, check_task, result
 

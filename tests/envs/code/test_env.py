@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
+from agentgym.core.endings import Reason
+from agentgym.core.messages import text_of
+from agentgym.core.registry import make
+from agentgym.core.task import Task, TaskList
 from agentgym.envs.code import CodeEnv
-from agentgym.messages import text_of
-from agentgym.registry import make
-from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Sandbox
 from tests.envs.code.checks import GOLD, cases_of, function_task
 from tests.played import call, play_solution, said

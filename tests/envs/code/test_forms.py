@@ -8,9 +8,8 @@ from typing import Any
 
 from agentgym.envs.code.asking import GraderReply
 from agentgym.envs.code.calls import Submission
-from agentgym.envs.code.canaries import perturbed
+from agentgym.envs.code.canaries import Withheld, perturbed
 from agentgym.envs.code.plain import encode
-from agentgym.envs.code.withheld import Withheld
 from tests.envs.code.checks import GOLD, check_of, result
 
 

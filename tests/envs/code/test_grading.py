@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.task import Task, TaskList
 from agentgym.envs.code import CodeEnv
-from agentgym.envs.code.budget import CPU_S, Budget
+from agentgym.envs.code.asking import CPU_S, Budget
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.grading import CodeGrader
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Sandbox, SandboxLimits, open_sandbox
 from tests.envs.code.checks import cases_of, function_task
 from tests.played import call, said

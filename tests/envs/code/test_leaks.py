@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from agentgym.engine.steps import StepResult
+from agentgym.base.errors import TaskError
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.messages import assistant, text_of
+from agentgym.core.task import Task, TaskList
 from agentgym.envs.code import CodeEnv
-from agentgym.envs.code.asking import Runner
-from agentgym.envs.code.budget import Budget
+from agentgym.envs.code.asking import Budget, Runner
 from agentgym.envs.code.calls import Submission, call_together
 from agentgym.envs.code.grading import CodeGrader
 from agentgym.envs.code.verdict import CodeVerdict, How, read_cases
-from agentgym.errors import TaskError
-from agentgym.messages import assistant, text_of
-from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Result, Sandbox
 from tests.envs.code.checks import cases_of, function_task
 from tests.envs.code.thief import episodes

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.envs.code.matching import answer_matches, matches, read_literal
+from agentgym.base.errors import TaskError, ToolError
+from agentgym.core.task import Task
 from agentgym.envs.code.plain import dumps, loads
-from agentgym.envs.code.verdict import read_cases, share
-from agentgym.errors import TaskError, ToolError
-from agentgym.task import Task
+from agentgym.envs.code.verdict import answer_matches, matches, read_cases, read_literal, share
 
 EXACT = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 2), st.just(10**400), st.sampled_from(["", "a", b"a"]), st.just(2.0)

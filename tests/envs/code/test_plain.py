@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentgym.envs.code.matching import matches
 from agentgym.envs.code.plain import NotPlain, dumps, loads
+from agentgym.envs.code.verdict import matches
 
 
 class Level(IntEnum):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from agentgym.core.messages import ToolCall
+from agentgym.core.task import Task, TaskList
 from agentgym.envs.code import CodeEnv
-from agentgym.messages import ToolCall
-from agentgym.task import Task, TaskList
 from tests.envs.code.checks import cases_of, function_task
 from tests.played import calls, play_episode
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from agentgym.core.rewards import lint
+from agentgym.core.task import Task, TaskList
+from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.envs.code import CodeEnv
-from agentgym.rewards import lint
-from agentgym.task import Task, TaskList
-from agentgym.trajectory import Trajectory, Turn
 from tests.refusals import not_refused
 
 SOUND = [name for name, scheme in CodeEnv.schemes.items() if not scheme.allow_unsound]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentgym.messages import ToolCall
-from agentgym.task import Task
+from agentgym.core.messages import ToolCall
+from agentgym.core.task import Task
 
 GATHER = '''
 import gc, json, os, select, signal, sys, threading, time, types

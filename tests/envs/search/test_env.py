@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from agentgym import ToolCall
-from agentgym.engine.steps import StepResult
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.messages import assistant, text_of
+from agentgym.core.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.core.registry import make
+from agentgym.core.replay import replay
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.search import Deciding, SearchEnv, Simulating
 from agentgym.envs.search.indexes import code_hash
-from agentgym.errors import TaskError, UsageError
-from agentgym.messages import assistant, text_of
-from agentgym.policy import FunctionPolicy, ScriptedPolicy
-from agentgym.records.replay import replay
-from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
-from agentgym.trajectory import Trajectory
 from tests.envs.search.pages import INDEX, TASKS, searching
 from tests.played import call, play_solution, said
 from tests.refusals import refusal

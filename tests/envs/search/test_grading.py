@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from agentgym.base.errors import ToolError
+from agentgym.core.rewards import OUTCOME
+from agentgym.core.task import Task
 from agentgym.envs.search.answers import abstains, contains, exact, f1, mentions, nearly, normalize, without_citations
+from agentgym.envs.search.env import verdict
 from agentgym.envs.search.judging import brings_news, shows_answer, worth
 from agentgym.envs.search.ledger import Ledger
-from agentgym.envs.search.verdict import verdict
-from agentgym.errors import ToolError
-from agentgym.rewards import OUTCOME
-from agentgym.task import Task
 from agentgym.tools.index import Hit
 
 NORMALIZED = {

@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 
 from agentgym import Task, ToolCall
-from agentgym.engine.steps import Solution
-from agentgym.env import Env
+from agentgym.base.errors import ToolError, UsageError
+from agentgym.base.settings import parse_settings
+from agentgym.core.engine.steps import Solution
+from agentgym.core.env import Env
+from agentgym.core.making import make_env
+from agentgym.core.messages import text_of
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.rewards import Channel, Gate, Scheme
+from agentgym.core.toolset import tool
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.search import Deciding, Judging, Mode, ModePart, SearchEnv, Simulating
 from agentgym.envs.search.deciding import Decider
 from agentgym.envs.search.judging import ResultsJudge
-from agentgym.errors import ToolError, UsageError
-from agentgym.making import make_env
-from agentgym.messages import text_of
-from agentgym.policy import ScriptedPolicy
-from agentgym.rewards import Channel, Gate, Scheme
 from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
-from agentgym.settings import parse_settings
 from agentgym.tools.index import Index, MemoryIndex
-from agentgym.toolset import tool
-from agentgym.trajectory import Trajectory
 from tests.envs.search.pages import INDEX, PAGES, TASKS, searching
 from tests.played import call, calls, play_episode, said
 from tests.refusals import not_refused

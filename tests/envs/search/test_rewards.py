@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from agentgym.env import Env
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.task import Task
 from agentgym.envs.search import Judging, SearchEnv
-from agentgym.envs.search.schemes import SCHEMES
-from agentgym.messages import ToolCall, text_of
-from agentgym.task import Task
+from agentgym.envs.search.options import SCHEMES
 from agentgym.tasks.search import SearchTasks
 from tests.played import Moves, Play, calls, failing_honestly, play_episode
 from tests.refusals import sampled

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from agentgym.core.rewards import lint
+from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.envs.search import SearchEnv
 from agentgym.envs.search.deciding import decision_f1, implied_decision_f1, labels
-from agentgym.envs.search.schemes import DEFAULT, SCHEMES, tier
-from agentgym.rewards import lint
-from agentgym.trajectory import Trajectory, Turn
+from agentgym.envs.search.options import DEFAULT, SCHEMES, tier
 
 PAID: list[tuple[str, list[dict[str, float]], float]] = [
     ("default", [{"outcome": 1.0}], 1.0),

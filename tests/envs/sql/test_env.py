@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from agentgym.engine.steps import StepResult
+from agentgym.base.errors import UsageError
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.messages import text_of
+from agentgym.core.registry import make
+from agentgym.core.rewards import lint
+from agentgym.core.task import Task, TaskList
 from agentgym.envs.sql import SQLEnv
 from agentgym.envs.sql.env import is_query
-from agentgym.errors import UsageError
-from agentgym.messages import text_of
-from agentgym.registry import make
-from agentgym.rewards import lint
-from agentgym.task import Task, TaskList
 from agentgym.tasks.sql.domains import domain_names, load_domain
 from tests.played import call, said
 from tests.refusals import not_refused

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agentgym.env import Env
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.task import Task
 from agentgym.envs.sql import SQLEnv
-from agentgym.messages import ToolCall
-from agentgym.task import Task
 from agentgym.tasks.sql import SQLTasks
 from tests.played import Moves, Play, calls, failing_honestly, play_episode
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from agentgym.base.errors import BrokenTask
 from agentgym.envs.swe.by_log import as_on_gold, run_by_log
 from agentgym.envs.swe.judge import TestRun
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
-from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.instance import PREFIX_IDS, PYTHON, TEST_TARGETS
 from agentgym.tools.sandbox import Sandbox
 from tests.rows import each_row

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agentgym.base.errors import BrokenTask
 from agentgym.envs.swe.calibration import DECISIVE_FORMS, OTHER_FORMS, OTHER_FUNCTIONS, Calibration, calibrated
 from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId
@@ -20,7 +21,6 @@ from agentgym.envs.swe.judge import ChangedTestResult, Manner, Process, TestRun
 from agentgym.envs.swe.notes import ComparisonNote
 from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
-from agentgym.errors import BrokenTask
 from tests.rows import each_row
 from tests.swe_cases import FILES, INSTANCE
 

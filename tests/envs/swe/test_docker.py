@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.checks.play import assistant_call
+from agentgym.check.play import assistant_call
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.policy import steps
 from agentgym.envs.swe import SWEEnv
-from agentgym.messages import ToolCall, text_of
-from agentgym.script import steps
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.instance import TEST_TARGETS, from_task, write_instances
 from agentgym.tasks.swe.pytest_folder import NAMES

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks.play import RecordedEpisode, assistant_call, play
-from agentgym.engine.steps import StepResult
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.check.play import RecordedEpisode, assistant_call, play
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.policy import solution_player
 from agentgym.envs.swe import SWEEnv, Tier
 from agentgym.envs.swe.building.sandbox_runner import SandboxRunner
 from agentgym.envs.swe.false_positives import false_accusations
@@ -18,9 +21,6 @@ from agentgym.envs.swe.judge import Manner
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
-from agentgym.errors import TaskError, UsageError
-from agentgym.messages import ToolCall, text_of
-from agentgym.script import solution_player
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import NAMES, pytest_folder
 from agentgym.tools.patches import diff_trees

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks.play import assistant_call
-from agentgym.engine.steps import StepResult
+from agentgym.check.play import assistant_call
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.messages import ToolCall, text_of
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.swe.draws import MIN_CHANGED, PROCESSES
 from agentgym.envs.swe.filtering import FilteredTree
 from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
-from agentgym.messages import ToolCall, text_of
 from agentgym.tools.sandbox import Sandbox
 from tests.envs.swe.payloads import PAYLOADS, with_payload
 from tests.rows import each_row

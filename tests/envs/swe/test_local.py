@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks.play import assistant_call
+from agentgym.base.errors import BrokenTask, UsageError
+from agentgym.check.play import assistant_call
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.policy import steps
+from agentgym.core.task import Task
+from agentgym.core.task_files import Why
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.swe.source import InstanceTasks
-from agentgym.errors import BrokenTask, UsageError
-from agentgym.messages import ToolCall, text_of
-from agentgym.script import steps
-from agentgym.task import Task
-from agentgym.task_files.left_out import Why
 from agentgym.tasks.swe.instance import PYTHON, from_task, to_task
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.patches import diff_trees

@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from agentgym.envs.swe.env import verdict_on
 from agentgym.envs.swe.filtering import FilteredTree
 from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
-from agentgym.envs.swe.verdicts import verdict_on
 from tests.swe_cases import FILES, INSTANCE, MENDED
 
 

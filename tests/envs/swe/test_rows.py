@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from agentgym.core.messages import ToolCall, assistant
+from agentgym.core.policy import steps
 from agentgym.envs.swe import SWEEnv
-from agentgym.messages import ToolCall, assistant
-from agentgym.script import steps
 from agentgym.tools.patches import apply_patch, diff_trees
 from tests.rows import each_row
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE

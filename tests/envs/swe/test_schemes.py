@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agentgym.core.rewards import OUTCOME, Scheme, lint
 from agentgym.envs.swe import Tier, g_ra
-from agentgym.envs.swe.schemes import CHANNELS
-from agentgym.rewards import OUTCOME, Scheme, lint
+from agentgym.envs.swe.options import CHANNELS
 from tests.rows import each_row
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agentgym.engine.steps import StepResult
+from agentgym.base.errors import BrokenTask, InfrastructureError, UsageError
+from agentgym.core.engine.steps import StepResult
+from agentgym.core.messages import ToolCall, assistant, text_of
+from agentgym.core.policy import steps
+from agentgym.core.task_files import Why
 from agentgym.envs.terminal import TerminalEnv
-from agentgym.errors import BrokenTask, InfrastructureError, UsageError
-from agentgym.messages import ToolCall, assistant, text_of
-from agentgym.script import steps
-from agentgym.task_files.left_out import Why
 from agentgym.tasks.folders import FolderTasks
-from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, owner
+from agentgym.tools.sandbox.containers.removal import OWNER_LABEL, owner
 from tests.rows import each_row
 from tests.task_folders import BASE, harbor_task, terminal_bench_task
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
+from agentgym.base.errors import InfrastructureError
+from agentgym.core.endings import Reason
+from agentgym.core.messages import text_of
+from agentgym.core.task import Task, TaskList
 from agentgym.envs.web import WebEnv
-from agentgym.errors import InfrastructureError
-from agentgym.messages import text_of
-from agentgym.task import Task, TaskList
 from agentgym.tasks.web.source import SITES, WebTasks, load_families
 from tests.browsers import need_browser
 from tests.played import call, play_solution, said

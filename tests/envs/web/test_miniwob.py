@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
+from agentgym.core.messages import text_of
+from agentgym.core.task import Task
 from agentgym.envs.web import MiniWoBEnv
 from agentgym.envs.web.miniwob.solutions.registry import load_solutions
-from agentgym.messages import text_of
-from agentgym.task import Task
 from tests.browsers import need_browser
 from tests.played import call, play_solution
 from tests.refusals import sampled

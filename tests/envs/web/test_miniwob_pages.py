@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentgym.envs.web import MiniWoBEnv
-from agentgym.envs.web.miniwob.page import MORE_TURNS, NEEDS_CONTEXT, NEEDS_MOUSE, NEEDS_RELOAD
+from agentgym.envs.web.miniwob.env import MORE_TURNS, NEEDS_CONTEXT, NEEDS_MOUSE, NEEDS_RELOAD
 from agentgym.envs.web.miniwob.solutions.registry import load_solutions
 from agentgym.tasks.miniwob import MiniWoBTasks
 from agentgym.tasks.miniwob_pages import MINIWOB_PAGES

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
+from agentgym.base.errors import TaskError
+from agentgym.core.messages import ToolCall
 from agentgym.envs.web.demonstration import CLICK, TYPE, Act, action_reward, rouge_l
-from agentgym.envs.web.grading import answers_agree, progress
+from agentgym.envs.web.env import act_of, act_shown, answers_agree, call_for, progress
 from agentgym.envs.web.observing import show_view
-from agentgym.envs.web.plans import act_of, act_shown, call_for
-from agentgym.errors import TaskError
-from agentgym.messages import ToolCall
 from agentgym.tools.browser import View, ViewNode
 
 VIEW = View(

@@ -6,9 +6,9 @@ import ast
 from pathlib import Path
 from typing import Any
 
+from agentgym.core.task import Task, iterate
+from agentgym.core.task_files import Why
 from agentgym.envs.code import CodeEnv
-from agentgym.task import Task, iterate
-from agentgym.task_files.left_out import Why
 from agentgym.tasks.code.files import CodeFileTasks
 from tests.refusals import refusal
 from tests.tasks.entries import (

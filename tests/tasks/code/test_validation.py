@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from agentgym.task import Task, iterate
+from agentgym.core.task import Task, iterate
 from agentgym.tasks.code import FAMILIES, Area, CodeTasks, Kind
 from agentgym.tasks.code.bugs import edits
 from agentgym.tasks.code.cases import KILLS, Trial

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import TaskError
-from agentgym.task import SHARES, Task
-from agentgym.task_files.left_out import Why
+from agentgym.base.errors import TaskError
+from agentgym.core.task import SHARES, Task
+from agentgym.core.task_files import Why
 from agentgym.tasks.search import documents_of
 from agentgym.tasks.search.files import SearchFileTasks
 from tests.refusals import refusal

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.task import Task, iterate
+from agentgym.core.task import Task, iterate
 from agentgym.tasks.search import FAMILIES, SearchTasks
 from agentgym.tasks.search.corpus import world_of
 from agentgym.tasks.search.entities import MONTHS, Entity

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from agentgym.errors import TaskError
-from agentgym.task import iterate
+from agentgym.base.errors import TaskError
+from agentgym.core.task import iterate
 from agentgym.tasks.search import MaskedSpanTasks, documents_of
 from agentgym.tasks.search.masked import salient_spans
 from agentgym.tools.index import Document

@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
-from agentgym.errors import TaskError
-from agentgym.task import Task, iterate
+from agentgym.base.errors import TaskError
+from agentgym.core.task import Task, iterate
 from agentgym.tasks.search import FAMILIES, SearchTasks
 from agentgym.tasks.search.corpus import world_of
 from agentgym.tasks.search.features import Feature

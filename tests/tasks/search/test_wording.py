@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from agentgym.procedural import NoFit
-from agentgym.tasks.search.questions import FAMILIES, Draft, in_prose
-from agentgym.tasks.search.scene import Scene, noun
+from agentgym.tasks.search.questions import FAMILIES, Draft, Scene, in_prose, noun
 from agentgym.tasks.search.world import open_world
 
 pytestmark = pytest.mark.nightly

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from agentgym.errors import TaskError, UsageError
+from agentgym.base.errors import TaskError, UsageError
 from agentgym.tasks.search import documents_of
 from agentgym.tasks.search.building.world import last_year
 from agentgym.tasks.search.entities import Entity, EntityKind, say, year_of

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.task import iterate
+from agentgym.core.task_files import Why
 from agentgym.envs.sql import SQLEnv
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import iterate
-from agentgym.task_files.left_out import Why
-from agentgym.tasks.sql.convert import convert
+from agentgym.tasks.sql.convert import convert, to_duckdb
 from agentgym.tasks.sql.files import SpiderTasks
-from agentgym.tasks.sql.translate import to_duckdb
 from agentgym.tools.database import ForeignKey, open_file
 
 FOLDER = Path(__file__).parents[2] / "data" / "spider_style"

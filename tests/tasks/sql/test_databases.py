@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tasks.sql import database_for, generate_database
 from agentgym.tasks.sql.database import generate_database as generate
 from agentgym.tasks.sql.domains import HELD_OUT, Role, domain_names, load_domain

@@ -15,9 +15,9 @@ from typing import Any
 import duckdb
 import pytest
 
+from agentgym.base.errors import TaskError, UsageError
+from agentgym.core.task import Task, iterate
 from agentgym.envs.sql import SQLEnv
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import Task, iterate
 from agentgym.tasks.sql.files import SpiderTasks
 from tests.played import call, play_solution
 from tests.refusals import refusal

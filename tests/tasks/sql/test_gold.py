@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from agentgym.task import Task, iterate
+from agentgym.core.task import Task, iterate
 from agentgym.tasks.sql import SQLTasks, database_for
 from agentgym.tasks.sql.questions import FAMILIES, MAX_ROWS, to_sqlite
 from agentgym.tasks.sql.world import open_world

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from agentgym.errors import TaskError
-from agentgym.task import iterate
+from agentgym.base.errors import TaskError
+from agentgym.core.task import iterate
 from agentgym.tasks.sql import SQLTasks
 from agentgym.tasks.sql.domains import HELD_OUT, domain_names
 from agentgym.tasks.sql.questions import FAMILIES

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.errors import UsageError
-from agentgym.task import Task
+from agentgym.base.errors import UsageError
+from agentgym.core.task import Task
 from agentgym.tasks.swe.formats import detect, read_any, read_row
 from agentgym.tasks.swe.instance import (
     PREFIX_IDS,

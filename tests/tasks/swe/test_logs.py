@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tasks.swe.logs import (
     Status,
     has_parser,

@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tasks.swe.bundled import repository_files, repository_names
 from agentgym.tasks.swe.mutation import (
     OPERATORS,

@@ -21,7 +21,7 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 import httpx
 
-from agentgym.errors import TaskError, UsageError
+from agentgym.base.errors import TaskError, UsageError
 from agentgym.tasks.web.sites import SiteEpisode, SiteServer, SiteState, clock_of, digest_after, find_site
 from agentgym.tasks.web.sites.words import SiteWords, part_of, seed_split
 from tests.refusals import sampled

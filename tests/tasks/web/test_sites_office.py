@@ -12,7 +12,7 @@ pytest.importorskip("uvicorn", reason="needs the [web] extra")
 pytest.importorskip("httpx", reason="needs httpx")
 
 from agentgym.tasks.web.sites import SiteServer, SiteState, find_site
-from agentgym.tasks.web.sites.calendar.slots import free_spans, minutes, repeated, weeks_of_month
+from agentgym.tasks.web.sites.calendar.store import free_spans, minutes, repeated, weeks_of_month
 from agentgym.tasks.web.sites.mail.compose import receivers
 from agentgym.tasks.web.sites.office import fold, same_site
 from tests.tasks.web.sites_driver import Driver

@@ -13,8 +13,8 @@ pytest.importorskip("jinja2", reason="needs the [web] extra")
 pytest.importorskip("uvicorn", reason="needs the [web] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
+from agentgym.core.task import Task
 from agentgym.procedural import NoFit
-from agentgym.task import Task
 from agentgym.tasks.web.family import IMPOSSIBLE
 from agentgym.tasks.web.sites import SiteServer, SiteState, digest_after, find_site
 from agentgym.tasks.web.source import WebTasks, draw_task, load_families

@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 
 import pytest
 
-from agentgym.errors import InfrastructureError, ToolError
+from agentgym.base.errors import InfrastructureError, ToolError
 from agentgym.tools.browser import BrowserOptions, BrowserPool, BrowserSession, PageError, SessionOptions
 from agentgym.tools.browser.bridge import browsers
 from tests.browsers import PATIENCE_S, World, browser_site, look_until_it_fails, open_page, ref

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.browser import BrowserPool, SessionOptions, find_executable
 from tests.browsers import browser_site, look_until_it_fails, need_browser, open_page
 from tests.waiting import eventually

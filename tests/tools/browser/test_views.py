@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.errors import ToolError, UsageError
+from agentgym.base.errors import ToolError, UsageError
 from agentgym.tools.browser import BrowserOptions, PageError, SessionOptions, View, difference, page_of, pages_of
-from agentgym.tools.browser.aria import parse_snapshot
-from agentgym.tools.browser.numbering import Numbering
+from agentgym.tools.browser.acting import parse_snapshot
+from agentgym.tools.browser.view import Numbering
 from tests.rows import each_row
 
 SNAPSHOT = r"""- generic [active] [ref=f3e1]:

@@ -9,7 +9,7 @@ import sqlite3
 import duckdb
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.database import ForeignKey, QueryError, QueryErrorKind, open_file
 from tests.rows import each_row
 

@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError
 from agentgym.tools.database import Column, DatabasePool, DatabaseSpec, QueryError, QueryErrorKind, QueryLimits, Table
 from agentgym.tools.database.duckdb import engine as duckdb_engine
-from agentgym.tools.database.duckdb.process import WorkerProcess
+from agentgym.tools.database.duckdb.engine import WorkerProcess
 from tests.rows import each_row
 from tests.waiting import eventually
 

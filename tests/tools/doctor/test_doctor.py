@@ -17,7 +17,7 @@ from agentgym.tools.doctor import command as doctor_command
 from agentgym.tools.doctor.command import Findings, doctor, examine, print_report
 from agentgym.tools.doctor.machine import Fact, MissingPackages, facts, missing_extras
 from agentgym.tools.sandbox import ProbeResult, SandboxTier, Threat
-from agentgym.tools.sandbox.protection import held, not_held, partly
+from agentgym.tools.sandbox.backend import held, not_held, partly
 from tests.rows import each_row
 
 app = typer.Typer()

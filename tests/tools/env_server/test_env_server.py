@@ -20,9 +20,9 @@ from starlette.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from agentgym import UsageError
-from agentgym.cli import app
-from agentgym.engine.threads import blocking
-from agentgym.interop.remote.wire import PROTOCOL, encoded
+from agentgym.cli.app import app
+from agentgym.core.engine.threads import blocking
+from agentgym.interop.served.wire import PROTOCOL, encoded
 from agentgym.tools.env_server.offer import EnvOffer, EnvServing
 from agentgym.tools.env_server.sessions import EnvSessions
 from agentgym.tools.serving.answers import has_token
@@ -357,7 +357,7 @@ def test_a_stopping_server_closes_its_environments(tmp_path: Path):
         encoding="utf-8",
     )
     paths = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
-    program = f"{paths}; from agentgym.cli import main; main()"
+    program = f"{paths}; from agentgym.cli.app import main; main()"
     with served_process("leaving:Leaving", program=program) as (url, process):
         before = len(list(tmp_path.glob("closed-*")))
         port = int(url.rpartition(":")[2])

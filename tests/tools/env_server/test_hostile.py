@@ -15,8 +15,8 @@ pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 from agentgym import InfrastructureError, Reason, UsageError
-from agentgym.interop.remote.wire import PROTOCOL
-from agentgym.tools.env_server import stream
+from agentgym.interop.served.wire import PROTOCOL
+from agentgym.tools.env_server import app as stream
 from agentgym.tools.env_server.offer import EnvOffer
 from tests.odd_envs import ODD, VALUES, OddEnv
 from tests.served_envs import HELD, HeldEnv, RawStream, Served, call, post, served

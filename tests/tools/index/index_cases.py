@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 from agentgym.tools.index import Document, HybridIndex, LocalIndex, MemoryIndex, build_index
-from agentgym.tools.index.tokens import tokens
+from agentgym.tools.index.snippets import tokens
 
 LEXICAL = ("tantivy", "fts5", "bm25s", "memory")
 FOLDERS = ("tantivy", "trigrams", "fts5", "bm25s", "dense", "hybrid")

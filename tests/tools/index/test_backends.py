@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.errors import ToolError, UsageError
+from agentgym.base.errors import ToolError, UsageError
 from agentgym.tools.index import Document, NoSuchDocument, Page
 from tests.rows import each_row
 from tests.tools.index.index_cases import ALL, DOCUMENTS, FOLDERS, LEXICAL, build, built, ids

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.index import NoSuchDocument
 from agentgym.tools.index.client import SearchR1Client
-from agentgym.tools.index.rate import TokenBucket
+from agentgym.tools.index.connection import TokenBucket
 from tests.rows import each_row
 from tests.servers import QuietHandler, serving
 

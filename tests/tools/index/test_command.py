@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.index import NoSuchDocument
 from agentgym.tools.index.command import index_app
 

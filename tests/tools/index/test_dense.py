@@ -7,7 +7,7 @@ import random
 import numpy
 import pytest
 
-from agentgym.errors import MissingExtra, UsageError
+from agentgym.base.errors import MissingExtra, UsageError
 from agentgym.tools.index import Document, Encoder, HybridIndex, MemoryIndex, build_index, open_index
 from tests.rows import each_row
 from tests.tools.index.index_cases import DOCUMENTS, build, encode, ids

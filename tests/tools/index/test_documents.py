@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.index import Document, document_of, read_documents
 from tests.rows import each_row
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.index import Document, LocalIndex, build_index, content_hash, open_index
 from agentgym.tools.index.backends.fts5 import Fts5
 from agentgym.tools.index.engine import IndexEngine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentgym.tools.index import Document
-from agentgym.tools.index.tokens import MAX_TERM_CHARS, MAX_TERMS, query_terms, tokens
+from agentgym.tools.index.snippets import MAX_TERM_CHARS, MAX_TERMS, query_terms, tokens
 from tests.rows import each_row
 from tests.tools.index.index_cases import ALL, LEXICAL, build, built
 

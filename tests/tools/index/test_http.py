@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.index import Document, Index, NoSuchDocument, build_index, open_index
 from agentgym.tools.index.client import SearchR1Client
 from tests.rows import each_row

@@ -20,7 +20,7 @@ pytest.importorskip("uvicorn", reason="needs the [serve] extra")
 
 from agentgym.tools.index import Document, Hit, Page, build_index  # noqa: E402
 from agentgym.tools.index.asking import IndexServing  # noqa: E402
-from agentgym.tools.index.serve import make_app  # noqa: E402
+from agentgym.tools.index.workers import make_app  # noqa: E402
 from tests.serving_cases import HANG_S, Running, raw, running, until  # noqa: E402
 from tests.tools.index.test_http import served  # noqa: E402
 
@@ -207,8 +207,8 @@ def _cpu_ticks(pid: int) -> int:
 _STUCK = """
 import signal, time
 from agentgym.tools.index.memory import MemoryIndex
-from agentgym.tools.index.serve import make_app
-from agentgym.terminal.signals import end_process
+from agentgym.tools.index.workers import make_app
+from agentgym.base.signals import end_process
 from agentgym.tools.serving.running import listen, run_server, url_of
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the commands do

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.index import Document, Index, build_index
 from agentgym.tools.index.cassette import Cassette
-from agentgym.tools.index.falsehoods import swaps_for
-from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex
+from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex, swaps_for
 from agentgym.tools.index.writing import OpenAIEndpoint
 from tests.rows import each_row
 from tests.servers import QuietHandler, serving

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from agentgym.tools.index import snippet
-from agentgym.tools.index.tokens import query_terms
+from agentgym.tools.index.snippets import query_terms
 from tests.rows import each_row
 
 FILLER = "Lorem ipsum dolor sit amet. " * 40

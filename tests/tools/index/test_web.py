@@ -16,12 +16,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.base.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.index.addresses import AddressRefused, is_public, public_address
 from agentgym.tools.index.cassette import Cassette, CassetteMode, RecordedAnswer
-from agentgym.tools.index.rate import TokenBucket
-from agentgym.tools.index.web.index import WebSearch
-from agentgym.tools.index.web.pages import PageLimits, WebPages
+from agentgym.tools.index.connection import TokenBucket
+from agentgym.tools.index.web.index import PageLimits, WebPages, WebSearch
 from agentgym.tools.index.web.text import readable
 from tests.rows import each_row
 from tests.servers import QuietHandler, serving
@@ -308,7 +307,7 @@ def test_a_redirect_to_a_private_address_is_refused(web: Web, tmp_path: Path, mo
     def only_this_server(host: str, port: int, *, allow_private: bool) -> str:
         return host if host == "127.0.0.1" else public_address(host, port)
 
-    monkeypatch.setattr("agentgym.tools.index.web.pages.public_address", only_this_server)
+    monkeypatch.setattr("agentgym.tools.index.web.index.public_address", only_this_server)
     with pytest.raises(ToolError, match="public internet"):
         reading(tmp_path).read(place)
     assert [path for path, *_ in web.requests] == ["/go"]
@@ -316,7 +315,7 @@ def test_a_redirect_to_a_private_address_is_refused(web: Web, tmp_path: Path, mo
 
 def test_the_request_goes_to_the_checked_address(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     web.page("/a", "hello", "text/plain")
-    monkeypatch.setattr("agentgym.tools.index.web.pages.public_address", lambda *_, **__: "127.0.0.1")
+    monkeypatch.setattr("agentgym.tools.index.web.index.public_address", lambda *_, **__: "127.0.0.1")
     port = urlsplit(web.url).port
     assert reading(tmp_path).read(f"http://pages.invalid:{port}/a").text == "hello"
     assert web.requests[0][1]["host"] == f"pages.invalid:{port}"

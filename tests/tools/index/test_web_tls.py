@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
-from agentgym.errors import ToolError
+from agentgym.base.errors import ToolError
 from agentgym.tools.index.cassette import Cassette
-from agentgym.tools.index.web.pages import PageLimits, WebPages
+from agentgym.tools.index.web.index import PageLimits, WebPages
 from tests.servers import QuietHandler, serving
 
 pytest.importorskip("httpx", reason="needs the [search] extra")
@@ -33,7 +33,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     authority, site = trustme.CA(), Site()
     authority.cert_pem.write_to_path(tmp_path / "authority.pem")
     monkeypatch.setattr("certifi.where", lambda: str(tmp_path / "authority.pem"))
-    monkeypatch.setattr("agentgym.tools.index.web.pages.public_address", lambda *_, **__: "127.0.0.1")
+    monkeypatch.setattr("agentgym.tools.index.web.index.public_address", lambda *_, **__: "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("pages.test").configure_cert(context)
     context.sni_callback = lambda _, name, __: site.names.append(name)

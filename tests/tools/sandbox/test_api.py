@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.errors import ToolError, UsageError
+from agentgym.base.errors import ToolError, UsageError
 from agentgym.tools.sandbox import (
     Ended,
     Sandbox,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import (
     Ended,
     FileProblem,
@@ -26,13 +26,10 @@ from agentgym.tools.sandbox import (
     Threat,
     open_sandbox,
 )
-from agentgym.tools.sandbox.containers.backend import DockerBackend
-from agentgym.tools.sandbox.containers.container import reading
-from agentgym.tools.sandbox.containers.daemon import Daemon
+from agentgym.tools.sandbox.containers.backend import DockerBackend, reading
+from agentgym.tools.sandbox.containers.daemon import Daemon, Demultiplexer, image_from_rootfs
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
-from agentgym.tools.sandbox.containers.images import image_from_rootfs
-from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, is_gone, labels, owner, reap
-from agentgym.tools.sandbox.containers.stream import Demultiplexer
+from agentgym.tools.sandbox.containers.removal import OWNER_LABEL, is_gone, labels, owner, reap
 from tests.rows import each_row
 from tests.waiting import eventually
 
@@ -316,7 +313,7 @@ def test_containers_of_a_killed_owner_are_removed(daemon: Daemon):
     program = f"""
 import sys
 from agentgym.tools.sandbox import SandboxSpec, open_sandbox
-from agentgym.tools.sandbox.containers.owner import owner
+from agentgym.tools.sandbox.containers.removal import owner
 kept = [open_sandbox(SandboxSpec(image=image)) for image in ({IMAGE!r}, {BARE!r})]
 print(owner(), flush=True)
 sys.stdin.read()

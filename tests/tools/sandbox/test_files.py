@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import ToolError, UsageError
+from agentgym.base.errors import ToolError, UsageError
 from agentgym.tools.sandbox import DirectoryEntry, FileProblem, Sandbox, SandboxLimits, SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.agent import archive
 from tests.rows import each_row

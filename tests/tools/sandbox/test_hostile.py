@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.sandbox import Ended, Result, SandboxTier
-from agentgym.tools.sandbox.protection import ProtectionLevel, Threat
+from agentgym.tools.sandbox.backend import ProtectionLevel, Threat
 from agentgym.tools.sandbox.registry import probe
 from tests.tools.sandbox.attacks import ATTACKS, BY_TOPIC
 from tests.tools.sandbox.attacks.host import Host, processes_named

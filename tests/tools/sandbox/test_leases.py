@@ -11,14 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox.agent import wire
+from agentgym.tools.sandbox.backend import Threat, not_held
 from agentgym.tools.sandbox.leases import Leases, NoSuchLease, ServerFull, TooManyForClient
-from agentgym.tools.sandbox.limits import SandboxLimits
-from agentgym.tools.sandbox.protection import Threat, not_held
-from agentgym.tools.sandbox.room import max_answer_bytes
-from agentgym.tools.sandbox.serve import GENEROUS, SandboxOffer, Serving, caps_from, make_app
-from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
+from agentgym.tools.sandbox.serve import GENEROUS, SandboxOffer, Serving, caps_from, make_app, max_answer_bytes
+from agentgym.tools.sandbox.spec import SandboxLimits, SandboxSpec, SandboxTier
 from agentgym.tools.serving.running import listen
 from tests.rows import each_row
 from tests.serving_cases import HANG_S, Running

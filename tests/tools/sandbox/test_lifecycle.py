@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSession, SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.agent.processes import is_ending
 from agentgym.tools.sandbox.namespaces import NamespacesBackend

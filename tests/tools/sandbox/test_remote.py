@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import (
     Ended,
     FileProblem,

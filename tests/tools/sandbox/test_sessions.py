@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentgym.errors import ToolError, UsageError
+from agentgym.base.errors import ToolError, UsageError
 from agentgym.tools.sandbox import Ended, Sandbox, SandboxSpec, SandboxTier
 from tests.tools.sandbox.attacks.host import processes_named
 from tests.tools.sandbox.tiers import SPEC, open_on

@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn", reason="needs the [serve] extra")
 
 from agentgym.tools.index import Document  # noqa: E402
 from agentgym.tools.index.memory import MemoryIndex  # noqa: E402
-from agentgym.tools.index.serve import make_app as index_app  # noqa: E402
+from agentgym.tools.index.workers import make_app as index_app  # noqa: E402
 from agentgym.tools.sandbox.agent import wire  # noqa: E402
 from agentgym.tools.sandbox.offering import offer_of  # noqa: E402
 from agentgym.tools.sandbox.serve import Serving  # noqa: E402

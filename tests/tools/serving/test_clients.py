@@ -17,8 +17,8 @@ import pytest
 
 httpx = pytest.importorskip("httpx", reason="needs the [serve] extra")
 
-from agentgym.errors import InfrastructureError, UsageError  # noqa: E402
-from agentgym.retrying import retry_after_s  # noqa: E402
+from agentgym.base.errors import InfrastructureError, UsageError  # noqa: E402
+from agentgym.base.retries import retry_after_s  # noqa: E402
 from agentgym.tools.index import NoSuchDocument  # noqa: E402
 from agentgym.tools.index.client import SERVICE, SearchR1Client  # noqa: E402
 from agentgym.tools.sandbox import SandboxSpec, SandboxStartFailed  # noqa: E402

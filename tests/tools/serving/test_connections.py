@@ -22,9 +22,9 @@ from starlette.requests import Request  # noqa: E402
 from starlette.responses import Response  # noqa: E402
 from starlette.routing import Route  # noqa: E402
 
-from agentgym.engine.threads import blocking  # noqa: E402
+from agentgym.core.engine.threads import blocking  # noqa: E402
 from agentgym.interop.bodies import while_connected  # noqa: E402
-from agentgym.tools.serving import guard  # noqa: E402
+from agentgym.tools.serving import running as guard  # noqa: E402
 from agentgym.tools.serving import running as module  # noqa: E402
 from agentgym.tools.serving.answers import HANDLERS, in_pieces  # noqa: E402
 from agentgym.tools.serving.bodies import read_body  # noqa: E402

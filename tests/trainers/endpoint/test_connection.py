@@ -7,8 +7,8 @@ import ssl
 import pytest
 import trustme
 
-from agentgym.endings import Reason
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
+from agentgym.core.endings import Reason
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 

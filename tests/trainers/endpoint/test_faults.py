@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.evaluation import evaluate
-from agentgym.policy import Policy
-from agentgym.registry import make
+from agentgym.base.errors import UsageError
+from agentgym.core.endings import Reason
+from agentgym.core.policy import Policy
+from agentgym.core.registry import make
+from agentgym.core.trajectory import Trajectory, read_jsonl
+from agentgym.eval.evaluation import evaluate
 from agentgym.rollout import EnvFactory, Job, Limits
 from agentgym.rollout.streams import play_jobs
-from agentgym.trajectory import Trajectory, read_jsonl
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
@@ -172,7 +172,8 @@ def test_retry_after_is_respected(headers: dict[str, str], seconds: float, monke
 
 def recorded_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Let the client's waits pass at once, by the clock of the event loop too; return the list of them."""
-    from agentgym.trainers.endpoint import client, limits
+    from agentgym.trainers.endpoint import limits
+    from agentgym.trainers.endpoint import policy as client
 
     waits: list[float] = []
 

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from agentgym import Env, GeneratedTasks, Reason, Task, tool
-from agentgym.engine.actions import refusals
-from agentgym.history import shorten_observations
-from agentgym.messages import Message, Pictured, ToolCall, text_of, user
-from agentgym.registry import make
+from agentgym.core.engine.spaces import refusals
+from agentgym.core.history import shorten_observations
+from agentgym.core.messages import Message, Pictured, ToolCall, text_of, user
+from agentgym.core.policy import Script, Seat
+from agentgym.core.registry import make
 from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
-from agentgym.script import Script
-from agentgym.seat import Seat
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
@@ -325,6 +324,6 @@ def test_the_whole_episode_is_solved_and_replays():
     with fake.serving() as url:
         trajectories = asyncio.run(play_jobs(jobs, policy_at(url), factory))
     assert all(trajectory.success for trajectory in trajectories)
-    from agentgym.records.replay import replay
+    from agentgym.core.replay import replay
 
     assert [replay(trajectory) for trajectory in trajectories] == [None] * 4

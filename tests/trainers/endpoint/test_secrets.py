@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import UsageError
-from agentgym.evaluation import evaluate
-from agentgym.registry import make
-from agentgym.results.provenance import provenance
+from agentgym.base.errors import UsageError
+from agentgym.core.registry import make
+from agentgym.eval.evaluation import evaluate
+from agentgym.eval.results.folder import provenance
 from agentgym.rollout import EnvFactory, Limits
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")

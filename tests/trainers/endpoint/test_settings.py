@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from agentgym.cli import app
-from agentgym.errors import MissingExtra, UsageError
-from agentgym.policy_loader import has_weights, load_policy
-from agentgym.trajectory import read_jsonl
+from agentgym.base.errors import MissingExtra, UsageError
+from agentgym.cli.app import app
+from agentgym.core.trajectory import read_jsonl
+from agentgym.eval.policy_loader import has_weights, load_policy
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.retrying import doubled_s, retry_after_s
+from agentgym.base.errors import UsageError
+from agentgym.base.retries import doubled_s, retry_after_s
+from agentgym.core.endings import Reason
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 

@@ -5,21 +5,188 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.database.base import QueryError, QueryErrorKind, QueryLimits, QueryResult
-from agentgym.tools.database.results import collect, header
+from agentgym.tools.database.results import (
+    MAX_COLUMNS,
+    collect,
+    forbidden,
+    header,
+    quote_name,
+    shorten,
+    too_much_memory,
+    too_slow,
+)
 from agentgym.tools.database.schema import DatabaseSpec, Table, Value
 from agentgym.tools.database.shared import TRUSTED_LIMITS, schema_of
-from agentgym.tools.database.sqlite.expansion import check_expansion
 from agentgym.tools.database.sqlite.files import TYPE_NAMES, build, introspect, open_file, open_memory
-from agentgym.tools.database.sqlite.guard import ALLOWED, guard
-from agentgym.tools.database.statements import forbidden, quote_name, shorten, too_much_memory, too_slow
+
+MAX_COPIES = 20_000
+"""Maximum size of an expanded statement (planning it takes about 0.1 s)."""
+MAX_EXPRESSIONS = 100
+"""Maximum number of common table expressions in a statement."""
+
+_TOKEN = re.compile(r"""--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|\w+|\S""", re.DOTALL)
+_Span = tuple[int, int]
+
+
+def check_expansion(sql: str) -> None:
+    """Raise `QueryError` if the common table expressions of `sql` expand too far."""
+    if "with" not in sql.lower():
+        return
+    tokens = [token.strip('"`[]').lower() for token in _TOKEN.findall(sql) if not token.startswith(("--", "/*", "'"))]
+    bodies = _bodies(tokens)
+    if sum(map(len, bodies.values())) > MAX_EXPRESSIONS:
+        raise _too_complex()
+    sizes: dict[str, int] = {}
+
+    def size(span: _Span) -> int:
+        total = 1
+        for index in range(*span):
+            name = tokens[index]
+            if name in bodies and tokens[index + 1 : index + 2] != ["."]:
+                if name not in sizes:
+                    sizes[name] = 1  # a recursive reference is not a copy
+                    sizes[name] = max(map(size, bodies[name]))
+                total += sizes[name]
+            if total > MAX_COPIES:
+                raise _too_complex()
+        return total
+
+    size((0, len(tokens)))
+
+
+def _too_complex() -> QueryError:
+    return QueryError(
+        "Too many nested references to common table expressions; write a simpler statement.", QueryErrorKind.TOO_LARGE
+    )
+
+
+def _bodies(tokens: list[str]) -> dict[str, list[_Span]]:
+    """Return the spans of the bodies after `AS (` or `(columns) AS (`, by name."""
+    partner = _partners(tokens)
+    bodies: dict[str, list[_Span]] = {}
+    for index, token in enumerate(tokens):
+        if token != "as":
+            continue
+        start = index + 1
+        while tokens[start : start + 1] in (["not"], ["materialized"]):
+            start += 1
+        if tokens[start : start + 1] != ["("]:
+            continue
+        name = index - 1
+        if name >= 0 and tokens[name] == ")":
+            name = partner.get(name, 0) - 1
+        if name >= 0:
+            bodies.setdefault(tokens[name], []).append((start, partner.get(start, len(tokens))))
+    return bodies
+
+
+def _partners(tokens: list[str]) -> dict[int, int]:
+    """Return the position of each parenthesis's partner."""
+    partner: dict[int, int] = {}
+    opened: list[int] = []
+    for index, token in enumerate(tokens):
+        if token == "(":
+            opened.append(index)
+        elif token == ")" and opened:
+            start = opened.pop()
+            partner[start], partner[index] = index, start
+    return partner
+
+
+ALLOWED = "one SELECT (also WITH, VALUES or EXPLAIN QUERY PLAN of a SELECT) is allowed"
+
+MAX_LENGTH = 250_000
+"""Longest string, blob or row. Small, because an operation on one string cannot be interrupted."""
+MAX_PRODUCT = 50_000_000
+"""Maximum product of argument lengths for functions that compare all pairs of characters."""
+HEAP_LIMIT_BYTES = 1 << 30
+"""For all SQLite databases of the process together; this process-wide setting can only be lowered."""
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: MAX_LENGTH,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_COLUMN: MAX_COLUMNS,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 100_000,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
+}
+_ACTIONS = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE},
+)
+_FUNCTIONS_DENIED = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "json_patch"})
+_WIDE_NUMBER = re.compile(r"\d{5,}")
+
+
+def guard(connection: sqlite3.Connection, helper: sqlite3.Connection) -> None:
+    """Restrict `connection` to reading its own tables, in small steps.
+
+    Args:
+        connection: The connection for a model's statements.
+        helper: An empty database in the same thread that computes the bounded functions.
+    """
+    # Temporary results go to files: an in-memory sort is a single operation that cannot be interrupted.
+    for pragma in ("query_only = 1", "trusted_schema = 0", "temp_store = 1", "cell_size_check = 1"):
+        connection.execute(f"PRAGMA {pragma}").close()
+    connection.execute(f"PRAGMA hard_heap_limit = {HEAP_LIMIT_BYTES}").close()
+    for limit, value in _LIMITS.items():
+        connection.setlimit(limit, value)
+    helper.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
+    _install_functions(connection, helper)
+    connection.set_authorizer(_authorize)
+
+
+def _authorize(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
+    if action not in _ACTIONS:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS_DENIED:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_READ and (first or "").lower().startswith("pragma_"):
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
+
+
+def _install_functions(connection: sqlite3.Connection, helper: sqlite3.Connection) -> None:
+    """Replace built-in functions that can take seconds per call with equivalent bounded ones."""
+
+    def bounded(name: str, check: Callable[..., None]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            check(*arguments)
+            marks = ", ".join("?" * len(arguments))
+            return helper.execute(f"SELECT {name}({marks})", arguments).fetchone()[0]
+
+        return call
+
+    for name in ("printf", "format"):
+        connection.create_function(name, -1, bounded(name, _check_format), deterministic=True)
+    for name in ("trim", "ltrim", "rtrim", "instr"):
+        connection.create_function(name, 2, bounded(name, _check_product), deterministic=True)
+    connection.create_function("replace", 3, bounded("replace", _check_product), deterministic=True)
+
+
+def _check_format(*arguments: Any) -> None:
+    if not arguments:
+        return
+    if _WIDE_NUMBER.search(str(arguments[0])):
+        raise ValueError("width too large")
+    if "*" in str(arguments[0]) and any(isinstance(value, int) and abs(value) > 9999 for value in arguments[1:]):
+        raise ValueError("width too large")
+
+
+def _check_product(first: Any, second: Any, *rest: Any) -> None:
+    if isinstance(first, str | bytes) and isinstance(second, str | bytes) and len(first) * len(second) > MAX_PRODUCT:
+        raise ValueError("arguments too large")
+
 
 PROGRESS_OPS = 250
 """Virtual machine steps between two checks of the deadline."""

@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote as quote_path
 
+from agentgym.tools.database.results import quote_name
 from agentgym.tools.database.schema import Column, DatabaseSpec, ForeignKey, Table, Value
-from agentgym.tools.database.statements import quote_name
 
 TYPE_NAMES = {"INTEGER": "INTEGER", "DOUBLE": "REAL", "VARCHAR": "TEXT", "DATE": "DATE", "BOOLEAN": "BOOLEAN"}
 """SQLite's declared type for each column type of a spec."""

@@ -14,8 +14,7 @@ import bm25s
 import numpy
 
 from agentgym.tools.index.base import Document, Filters
-from agentgym.tools.index.document_file import DocumentFile, DocumentWriter
-from agentgym.tools.index.engine import Encoder, Query, Ranked, index_terms
+from agentgym.tools.index.engine import DocumentFile, DocumentWriter, Encoder, Query, Ranked, index_terms
 
 _FOLDER = "bm25s"
 

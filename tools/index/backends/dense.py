@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy
 
-from agentgym.errors import UsageError, require
+from agentgym.base.errors import UsageError, require
 from agentgym.tools.index.base import Document, Filters
-from agentgym.tools.index.document_file import DocumentFile, DocumentWriter
-from agentgym.tools.index.engine import Encode, Encoder, Query, Ranked
+from agentgym.tools.index.engine import DocumentFile, DocumentWriter, Encode, Encoder, Query, Ranked
 
 _VECTORS = "vectors.npy"
 _GRAPH = "vectors.usearch"

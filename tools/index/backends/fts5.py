@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentgym.tools.index.base import Document, Filters
-from agentgym.tools.index.document_file import DocumentFile, DocumentWriter
-from agentgym.tools.index.engine import Encoder, Query, Ranked, facet, index_terms
+from agentgym.tools.index.engine import DocumentFile, DocumentWriter, Encoder, Query, Ranked, facet, index_terms
 
 # This tokenizer treats every non-ASCII character as part of a word, so words that are already split stay intact.
 _TABLE = "CREATE VIRTUAL TABLE terms USING fts5(words, content='', tokenize='ascii')"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.index.base import MAX_K, Filters, Hit, Index, NoSuchDocument, Page, Span
 
 _CONSTANT = 60

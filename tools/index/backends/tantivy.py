@@ -12,7 +12,7 @@ from typing import Any
 import tantivy
 from tantivy import Occur
 
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.index.base import Document, Filters
 from agentgym.tools.index.engine import Encoder, Query, Ranked, facet, facets, index_terms
 

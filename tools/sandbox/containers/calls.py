@@ -14,11 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentgym.errors import InfrastructureError
-from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
-from agentgym.tools.sandbox.containers.endpoint import raw_socket
+from agentgym.base.errors import InfrastructureError
+from agentgym.tools.sandbox.containers.daemon import Daemon, Demultiplexer, docker_errors, raw_socket
 from agentgym.tools.sandbox.containers.removal import remove
-from agentgym.tools.sandbox.containers.stream import Demultiplexer
 
 _KILL = ("sh", "-c", "kill -9 -1")
 _KILLED = (0, 1, 137)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agentgym.errors import UsageError
-from agentgym.tools.sandbox.limits import SandboxLimits
-from agentgym.tools.sandbox.spec import SandboxSpec
+from agentgym.base.errors import UsageError
+from agentgym.tools.sandbox.spec import SandboxLimits, SandboxSpec
 
 _MB = 1 << 20
 _USERS = range(30_000, 60_000)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from agentgym.engine.steps import Solution
+from agentgym.core.engine.steps import Solution
+from agentgym.core.messages import ToolCall
 from agentgym.envs.web.miniwob.solutions.registry import Sight, click, player
-from agentgym.messages import ToolCall
 from agentgym.tools.browser import ViewNode
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agentgym.engine.steps import Solution
+from agentgym.core.engine.steps import Solution
+from agentgym.core.messages import ToolCall, text_of
 from agentgym.envs.web.miniwob.solutions.registry import Sight, click, number, player
-from agentgym.messages import ToolCall, text_of
 
 
 @player("click-test")

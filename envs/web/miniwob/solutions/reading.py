@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentgym.engine.steps import Solution
+from agentgym.core.engine.steps import Solution
 from agentgym.envs.web.miniwob.solutions.registry import Sight, number, player
 from agentgym.tools.browser import ViewNode
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
-from agentgym.engine.steps import Solution
-from agentgym.errors import TaskError
-from agentgym.messages import ToolCall
+from agentgym.base.errors import TaskError
+from agentgym.core.engine.steps import Solution
+from agentgym.core.messages import ToolCall
 from agentgym.tools.browser import View, ViewNode
 
 _MODULES = ("clicking", "choosing", "forms", "mail", "reading", "social")

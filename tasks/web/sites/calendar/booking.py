@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from datetime import date
 
 from agentgym.tasks.web.sites.calendar.fill import REPEATS
-from agentgym.tasks.web.sites.calendar.slots import (
+from agentgym.tasks.web.sites.calendar.store import (
     CLOSES,
+    LIST,
     OPENS,
     STEP,
+    bookings,
     clock,
     is_working_day,
+    me,
     minutes,
     overlap,
     repeated,
+    room_taken,
 )
-from agentgym.tasks.web.sites.calendar.store import LIST, bookings, me, room_taken
 from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.office import fold, same_site
 from agentgym.tasks.web.sites.reply import SiteReply

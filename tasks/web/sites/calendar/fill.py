@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from agentgym.tasks.web.sites.calendar.slots import CLOSES, OPENS, STEP, clock, is_working_day, next_working_day
+from agentgym.tasks.web.sites.calendar.store import CLOSES, OPENS, STEP, clock, is_working_day, next_working_day
 from agentgym.tasks.web.sites.office import draw_contacts, skewed
 from agentgym.tasks.web.sites.site import Build
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from agentgym.tasks.web.sites.calendar.slots import OPENS, clock, free_spans, is_working_day, week_of
-from agentgym.tasks.web.sites.calendar.store import asked_day, bookings, of_person, person_taken, room_taken
+from agentgym.tasks.web.sites.calendar.store import (
+    OPENS,
+    asked_day,
+    bookings,
+    clock,
+    free_spans,
+    is_working_day,
+    of_person,
+    person_taken,
+    room_taken,
+    week_of,
+)
 from agentgym.tasks.web.sites.office import fold
 from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes

@@ -11,8 +11,7 @@ from typing import Any
 from agentgym.tasks.web.sites.calendar.booking import ROUTES as BOOKING_ROUTES
 from agentgym.tasks.web.sites.calendar.fill import SCHEMA, fill_calendar
 from agentgym.tasks.web.sites.calendar.find import ROUTES as FIND_ROUTES
-from agentgym.tasks.web.sites.calendar.slots import week_of, weeks_of_month
-from agentgym.tasks.web.sites.calendar.store import asked_day, me, of_person
+from agentgym.tasks.web.sites.calendar.store import asked_day, me, of_person, week_of, weeks_of_month
 from agentgym.tasks.web.sites.office import MONTHS, WEEKDAYS, long_date
 from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.site import Routes, Site

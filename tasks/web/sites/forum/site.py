@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentgym.tasks.web.sites.forum import member, moderate, read, write
+from agentgym.tasks.web.sites.forum import moderate, read, write
+from agentgym.tasks.web.sites.forum import moderate as member
 from agentgym.tasks.web.sites.forum.fill import SCHEMA, fill
 from agentgym.tasks.web.sites.site import Routes, Site
 from agentgym.tasks.web.sites.visit import Visit

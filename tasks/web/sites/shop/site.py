@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentgym.tasks.web.sites.shop import account, browse, cart, checkout
+from agentgym.tasks.web.sites.shop import account, browse, cart
+from agentgym.tasks.web.sites.shop import cart as checkout
 from agentgym.tasks.web.sites.shop.fill import SCHEMA, fill
 from agentgym.tasks.web.sites.site import Routes, Site
 from agentgym.tasks.web.sites.visit import Visit

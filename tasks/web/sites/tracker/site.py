@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from agentgym.tasks.web.sites.site import Routes, Site
-from agentgym.tasks.web.sites.tracker import bulk, edit, issue, listing
+from agentgym.tasks.web.sites.tracker import edit, issue, listing
+from agentgym.tasks.web.sites.tracker import edit as bulk
 from agentgym.tasks.web.sites.tracker.fill import SCHEMA, fill
 from agentgym.tasks.web.sites.visit import Visit
 

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.cli import app
+from agentgym.cli.app import app
 from agentgym.envs.swe.building import runner as build_runner
-from agentgym.envs.swe.building.build import BuildOptions, build
-from agentgym.envs.swe.building.check import GradingCheck
-from agentgym.envs.swe.building.command import BuildRequest, run_build
+from agentgym.envs.swe.building.command import BuildRequest, GradingCheck, run_build
 from agentgym.envs.swe.building.instance import without_tests
+from agentgym.envs.swe.building.report import BuildOptions, build
 from agentgym.envs.swe.building.runner import RunError, SubprocessRunner
 from agentgym.envs.swe.building.validation import Baseline, CandidateVerdict, validate
 from agentgym.tasks.swe.instance import Instance, read_instances

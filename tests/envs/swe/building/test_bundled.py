@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.envs.swe.building.build import BuildOptions, build, check_patches
+from agentgym.envs.swe.building.command import pack
 from agentgym.envs.swe.building.instance import changed_lines
-from agentgym.envs.swe.building.pack import pack
+from agentgym.envs.swe.building.report import BuildOptions, build, check_patches
 from agentgym.envs.swe.building.runner import SubprocessRunner, write_tree
-from agentgym.envs.swe.building.secrets import MIN_REVEALING
+from agentgym.envs.swe.building.symptoms import MIN_REVEALING
 from agentgym.envs.swe.building.validation import measure_baseline
 from agentgym.tasks.swe.bundled import (
     REPOSITORIES,

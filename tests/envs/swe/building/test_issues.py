@@ -8,17 +8,14 @@ from functools import cache
 
 import pytest
 
-from agentgym.envs.swe.building.issue import Issue, IssueSecrets, ReportedBug, write_issue
+from agentgym.envs.swe.building.instance import Issue, IssueSecrets, ReportedBug, write_issue
 from agentgym.envs.swe.building.issue_code import double_quoted
-from agentgym.envs.swe.building.issue_text import issue_text
-from agentgym.envs.swe.building.issue_title import Fault, fault_of
+from agentgym.envs.swe.building.issue_text import Fault, fault_of, issue_text
 from agentgym.envs.swe.building.probe import SnippetProbe, SnippetResult
 from agentgym.envs.swe.building.reading_tests import snippets_of
 from agentgym.envs.swe.building.runner import SubprocessRunner
-from agentgym.envs.swe.building.secrets import reveals_secret
-from agentgym.envs.swe.building.shrink import shorter
 from agentgym.envs.swe.building.snippet import Snippet
-from agentgym.envs.swe.building.symptoms import Symptom
+from agentgym.envs.swe.building.symptoms import Symptom, reveals_secret, shorter
 from agentgym.envs.swe.building.vary import variants
 from tests.envs.swe.building.package import FILES, TESTS, package
 from tests.rows import each_row

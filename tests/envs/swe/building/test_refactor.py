@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agentgym.base.errors import UsageError
 from agentgym.envs.swe.building.measure_refactor import measure
 from agentgym.envs.swe.building.runner import SubprocessRunner
-from agentgym.errors import UsageError
 from agentgym.tasks.swe.bundled import repository_files
 from agentgym.tasks.swe.instance import from_task
 from agentgym.tasks.swe.refactor import RefactorTasks, evaluate, refactor_instances

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from agentgym.base.errors import UsageError
 from agentgym.envs.swe.building.runner import Conditions, RunError, SubprocessRunner
-from agentgym.errors import UsageError
 from tests.envs.swe.building.package import FILES, LIBRARY, only_tests, run
 from tests.rows import each_row
 from tests.waiting import eventually, is_running

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.envs.swe.building.build import archive_of
-from agentgym.errors import UsageError
+from agentgym.base.errors import UsageError
+from agentgym.envs.swe.building.report import archive_of
 from agentgym.tasks.swe.package import read_package, read_tree
 from tests.envs.swe.building.package import FILES, write
 from tests.rows import each_row

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from agentgym.base.errors import UsageError
 from agentgym.envs.swe.building import runner as build_runner
 from agentgym.envs.swe.building.runner import SubprocessRunner
 from agentgym.envs.swe.building.steady import MAX_SUITE_S, Unfit, unfit_tests
 from agentgym.envs.swe.building.validation import Baseline, measure_baseline
-from agentgym.errors import UsageError
 from tests.envs.swe.building.package import FILES, TESTS, package
 from tests.rows import each_row
 

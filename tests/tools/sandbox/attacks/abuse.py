@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import ToolError, UsageError
+from agentgym.base.errors import ToolError, UsageError
 from agentgym.tools.sandbox import SandboxSpec
 from tests.tools.sandbox.attacks.attack import LIMITS
 from tests.tools.sandbox.attacks.steps import Scene, refused

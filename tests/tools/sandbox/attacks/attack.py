@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from agentgym.tools.sandbox.limits import SandboxLimits
-from agentgym.tools.sandbox.protection import Threat
+from agentgym.tools.sandbox.backend import Threat
 from agentgym.tools.sandbox.result import Ended
+from agentgym.tools.sandbox.spec import SandboxLimits
 
 LIMITS = SandboxLimits(
     wall_s=8,

@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 
-from agentgym.errors import ToolError
+from agentgym.base.errors import ToolError
 from tests.tools.sandbox.attacks.attack import LIMITS
 from tests.tools.sandbox.attacks.steps import Scene
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agentgym.tools.sandbox import Sandbox, SandboxSpec, SandboxTier, open_sandbox
-from agentgym.tools.sandbox.protection import Protection, ProtectionLevel, Threat
+from agentgym.tools.sandbox.backend import Protection, ProtectionLevel, Threat
 from agentgym.tools.sandbox.registry import probe
 from tests.tools.sandbox.attacks import server
 from tests.tools.sandbox.attacks.attack import Attack

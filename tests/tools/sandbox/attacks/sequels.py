@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from agentgym.errors import InfrastructureError
+from agentgym.base.errors import InfrastructureError
 from agentgym.tools.sandbox import Ended
 from tests.tools.sandbox.attacks.attack import LIMITS
 from tests.tools.sandbox.attacks.host import processes_named

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.base.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.sandbox import Result, Sandbox, SandboxSession, SandboxSpec
 from tests.tools.sandbox.attacks.attack import LIMITS
 from tests.tools.sandbox.attacks.host import Host, problems_of, resident_mb

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.base.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.sandbox import Ended, Result, Sandbox
 from tests.tools.sandbox.attacks import abuse, outcomes, sequels, steps
 from tests.tools.sandbox.attacks.attack import ENDS, Attack, Way

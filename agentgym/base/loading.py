@@ -1,0 +1,55 @@
+"""Resolves `module:name`: environments, policies, dialects and task sources, bundled and third-party."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from agentgym.base.errors import UsageError
+
+
+def load_named(path: str, what: str, fits: Callable[[Any], bool] = callable) -> Any:
+    """Import the object that `path` names. Exceptions raised by the module's own code are passed on unchanged.
+
+    Args:
+        path: `module:name`.
+        what: The expected kind of object, with its article, for the message.
+        fits: Whether an object is of that kind.
+
+    Raises:
+        UsageError: The module or a fitting object of that name does not exist; the message lists alternatives.
+    """
+    module_name, _, name = path.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), name)):
+        raise UsageError(f"{path!r} is not of the form module:name")
+    module = _module(module_name, path, what)
+    value = getattr(module, name, None)
+    if not fits(value):
+        raise UsageError(f"{path!r} does not name {what}{_what_there_is(module, name, fits)}")
+    return value
+
+
+def _module(name: str, path: str, what: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        # If the module's own imports fail, pass the error on.
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        missing = f"there is no module {name!r}, so {path!r} does not name {what}"
+        raise UsageError(f"{missing}; is it on the Python path?") from error
+
+
+def _what_there_is(module: ModuleType, name: str, fits: Callable[[Any], bool]) -> str:
+    """Return the end of a sentence about a missing name: the closest name that the module defines, or all."""
+    here = module.__name__
+    public = {attribute: value for attribute, value in vars(module).items() if not attribute.startswith("_")}
+    own = [
+        attribute for attribute, value in public.items() if getattr(value, "__module__", None) == here and fits(value)
+    ]
+    if close := get_close_matches(name, own, n=1):
+        return f"; did you mean {here}:{close[0]}?"
+    return f"; {here} has {', '.join(own)}" if own else f", and {here} has none"

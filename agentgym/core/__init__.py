@@ -1,0 +1,1 @@
+"""Environments and what they exchange: messages, tools, tasks, rewards, policies, trajectories."""

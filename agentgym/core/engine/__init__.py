@@ -1,0 +1,1 @@
+"""Plays episodes: the machinery under `Env`."""

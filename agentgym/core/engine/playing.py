@@ -1,0 +1,457 @@
+"""`Engine`: runs episodes of an author's environment. One implementation for synchronous and asynchronous callers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from types import CoroutineType
+from typing import Any, TypeVar
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.utils import seeding
+
+from agentgym.base.errors import (
+    AgentGymError,
+    InfrastructureError,
+    Mistake,
+    ToolError,
+    UsageError,
+    counts_of,
+    of_call,
+    of_turn,
+)
+from agentgym.core.endings import AnyReason, Ending, Reason
+from agentgym.core.engine.authoring import Authoring, unknown_channel
+from agentgym.core.engine.drive import run_now, run_on_loop
+from agentgym.core.engine.parallel import ParallelCall, batches, run_all
+from agentgym.core.engine.spaces import Action, ActionSpace, is_text, refusals, text_in, with_ids
+from agentgym.core.engine.steps import (
+    ENGINE_INFO,
+    RESET_INFO,
+    StepResult,
+    as_message,
+    finite,
+    message_of,
+    opening_messages,
+    select_task,
+    training_step_in,
+    turns_stated,
+    without_pictures,
+)
+from agentgym.core.engine.threads import blocking, blocks
+from agentgym.core.foreign import describe, ends_work, running_task
+from agentgym.core.messages import Message, ToolCall, calls_of, system, tool_result, with_pictures
+from agentgym.core.rewards import OUTCOME, SOLVED_AT
+from agentgym.core.task import Task
+from agentgym.core.timing import StepTimes
+from agentgym.core.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
+
+_T = TypeVar("_T")
+_Shown = Callable[[ToolCall, str], Message]
+_log = logging.getLogger(__name__)
+_TOO_LATE = "the episode has ended, so this call did not run."
+
+
+class Engine(Authoring):
+    """Runs the episodes of an author's environment. Derive from `Env`, not from this class."""
+
+    @property
+    def _np_random(self) -> np.random.Generator:  # type: ignore[override]
+        """Gymnasium's generator, created on first use: creating one takes longer than most turns."""
+        generator = self._generator
+        if generator is None:
+            generator, self._np_random_seed = seeding.np_random(self._np_random_seed)
+            self._generator = generator
+        return generator
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator) -> None:  # type: ignore[override]
+        self._generator = generator
+
+    def _reseed(self, seed: int) -> None:
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+            raise UsageError(f"a seed is a whole number from 0 upwards, not {seed!r}")
+        self._generator, self._np_random_seed = None, seed
+
+    @property
+    def is_async(self) -> bool:
+        """Whether hooks or tools are `async def`. If so, they run on an event loop."""
+        return self._is_async
+
+    def _drive(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return run_on_loop(work) if self._is_async else run_now(work)
+
+    async def _away(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Await `work` here if the environment is asynchronous, else run it in a thread, or here if `blocks` is set."""
+        if self._is_async:
+            return await work
+        return run_now(work) if blocks.get() else await blocking.run(lambda: run_now(work))
+
+    async def _reset(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[list[Message], dict[str, Any]]:
+        if self._is_started:
+            await self._stop()
+        if seed is not None:
+            self._reseed(seed)
+        self._seed = seed
+        self._reason = None
+        self._training_step = training_step_in(options)
+        self._task = task = self._choose(seed, options)
+        self._channels = self._zeros.copy()
+        self._turns, self._actions, self._transcript = [], [], []
+        self._paid = 0.0
+        self._format_errors = self._calls = self._tool_errors = self._unreadable = 0
+        self._mistakes = Counter()
+        self._deadline = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
+        opening = await self._start(task)
+        observation: list[Message] = []
+        if prompt := self._instructions():
+            observation.append(system(prompt))
+        observation += self._call(opening_messages, task.prompt if opening is None else opening)
+        if self.render_mode is not None:
+            self._show(observation)
+        return observation, {
+            "task": task.id,
+            "split": task.split,
+            "difficulty": task.difficulty,
+            "tools": self.tools.schemas,
+            **self._call(self._own_details),
+        }
+
+    async def _start(self, task: Task) -> Any:
+        """Begin an episode, after restoring the prompt and tools that the last `start` replaced."""
+        if self._own_words is not None:
+            self.system_prompt, self.tools = self._own_words
+            self._own_words = None
+        words = self.system_prompt, self.tools
+        self._is_started = True
+        try:
+            opening = self._call(self.start, task)
+            if type(opening) is CoroutineType:
+                opening = await self._awaited(opening)
+        finally:  # even a start() that raises must not leave its prompt or tools behind
+            if self.system_prompt is not words[0] or self.tools is not words[1]:
+                self._own_words = words
+        if self.tools is not self._offered:
+            self._offer(self.tools)
+        return opening
+
+    def _offer(self, tools: Toolset) -> None:
+        """Set the tools that actions can call."""
+        self._offered = tools
+        self._is_async = type(self)._is_async or any(tool.is_async for tool in tools)
+        self.action_space = ActionSpace(tools, self.dialect)
+
+    async def _stop(self) -> None:
+        """Let the author's `stop` free the episode's resources. An error in it does not change the episode's result."""
+        self._is_started = False
+        if not self._stops:
+            return
+        task = running_task()
+        try:
+            work = self.stop()
+            if type(work) is CoroutineType:
+                await work
+        except BaseException as error:
+            if ends_work(error, task):
+                raise
+            _log.warning("the stop() of a %s failed: %s", type(self).__name__, describe(error))
+
+    def _instructions(self) -> str:
+        """Return the system message: the environment's prompt and the tool instructions. Cached."""
+        cached, words = self._instructed, self.system_prompt
+        now = (self.dialect, words, self.tools, self.max_turns)
+        if cached is None or any(old is not new for old, new in zip(cached, now, strict=False)):
+            stated = turns_stated(self.max_turns) if self.states_turns else ""
+            opening = " ".join(part for part in (words, stated) if part)
+            text = "\n\n".join(part for part in (opening, self._tool_instructions()) if part)
+            cached = self._instructed = (*now, text)
+        return cached[4]
+
+    def _tool_instructions(self) -> str:
+        """Return the dialect's instructions, with the example call if the episode's tools include it."""
+        if not len(self.tools):
+            return ""
+        text, example = self.dialect.instructions(self.tools, self.max_calls_per_turn), self.example_call
+        if not text or example is None or example.name not in self.tools:
+            return text
+        return f"{text}\n\nFor example:\n{self.dialect.render('', [example], self.tools)}"
+
+    def _choose(self, seed: int | None, options: Mapping[str, Any] | None) -> Task:
+        """Return the task in the options, or one chosen by the seed or this instance's generator."""
+        return select_task(self.tasks, self.split, options or {}, seed, lambda size: int(self.np_random.integers(size)))
+
+    async def _step(self, action: Action) -> StepResult:
+        if self._task is None or self._reason is not None:
+            raise ResetNeeded("the episode has ended; call reset()" if self._task else "call reset() before step()")
+        self._channels = self._zeros.copy()
+        self._times = StepTimes()
+        self._actions.append(action)
+        if self.render_mode is not None:
+            self._show([{"role": "assistant", "content": text_in(action)}])
+        try:
+            text, calls = self._read(action)
+            if calls:
+                observation = await self._run_all(text, calls, self.dialect.result if is_text(action) else tool_result)
+            else:
+                answer = self._call(self.respond, text)
+                if type(answer) is CoroutineType:
+                    answer = await self._awaited(answer)
+                observation = [as_message(answer)]
+                self._understood()
+        except ToolError as mistake:
+            self._format_errors += 1
+            self._unreadable += 1
+            self._mistakes[of_turn(mistake.mistake)] += 1
+            problem = bounded(message_of(mistake), MAX_RESULT_CHARS)
+            observation = refusals(action, f"Error: {problem}", self._calls) or [self.dialect.problem(problem)]
+        except Exception as error:
+            self._blame(error, None)
+            raise
+        if self._reason is None:
+            self._reason = self._limit_reached()
+        return self._settle(observation) if self._reason is None else await self._end(observation)
+
+    async def _interrupt(self, reason: AnyReason) -> StepResult:
+        if self._task is None or self._reason is not None:
+            raise ResetNeeded("no episode is running")
+        self._channels = self._zeros.copy()
+        self._times = StepTimes()
+        self._reason = reason
+        return await self._end([])
+
+    def _read(self, action: Action) -> tuple[str, Sequence[ToolCall]]:
+        """Return the text and the calls of an action. Raises `ToolError` if it cannot be read."""
+        if not (isinstance(action, str) or is_text(action)):
+            text, calls = text_in(action), calls_of(action)
+        elif not len(self.tools):
+            return text_in(action), ()
+        else:
+            parsed = self.dialect.parse(text_in(action), self.tools)
+            if parsed.error is not None:
+                raise ToolError(parsed.error, mistake=Mistake.UNREADABLE)
+            text, calls = parsed.text, parsed.calls
+        if len(calls) > self.max_calls_per_turn:
+            most = self.max_calls_per_turn
+            allowed = "one tool" if most == 1 else f"at most {most} tools"
+            problem = f"Call {allowed} at a time, not {len(calls)}. None of them ran."
+            raise ToolError(problem, mistake=Mistake.TOO_MANY_CALLS)
+        return text, calls
+
+    async def _run_all(self, text: str, calls: Sequence[ToolCall], to_message: _Shown) -> list[Message]:
+        """Run the calls of a turn in order, after passing the accompanying text to `aside`. Each gets a result."""
+        answer = None
+        if self._hears_asides and text.strip():
+            answer = self._call(self.aside, text)
+            if type(answer) is CoroutineType:
+                answer = await self._awaited(answer)
+        calls = with_ids(calls, self._calls)
+        observation: list[Message] = []
+        for batch in (calls,) if len(calls) == 1 else self._batches(calls):
+            if self._reason is not None:
+                observation += [to_message(call, "Error: " + _TOO_LATE) for call in batch]
+            elif len(batch) == 1:
+                observation.append(await self._run(batch[0], to_message))
+            else:
+                observation += await self._run_parallel(batch, to_message)
+        if len(calls) > 1:
+            self._keep_ranges()
+        return observation if answer is None else [*observation, as_message(answer)]
+
+    def _batches(self, calls: Sequence[ToolCall]) -> Iterable[Sequence[ToolCall]]:
+        """Return the calls in order, grouped into batches of calls that may run concurrently."""
+        is_inline = blocks.get() and not self._is_async
+        return [[call] for call in calls] if is_inline else batches(calls, self.tools)
+
+    async def _run(self, call: ToolCall, to_message: _Shown) -> Message:
+        """Run one call; the model's mistakes are returned as its result."""
+        self._calls += 1
+        try:
+            tool = self.tools.get(call.name)
+            arguments = tool.check(call.arguments)
+            self._understood()
+            began = time.monotonic()
+            self._running[call.id] = call.name, began
+            try:
+                result = await self._invoke(tool, arguments)
+            finally:
+                self._running.pop(call.id, None)
+                self._note_call(call, began)
+            return self._result_message(call, tool, await self._concluded(call, result), to_message)
+        except ToolError as mistake:
+            return self._mistake_message(call, mistake, to_message)
+
+    async def _run_parallel(self, calls: Sequence[ToolCall], to_message: _Shown) -> list[Message]:
+        """Run independent calls concurrently, with the results and effects of running them in order."""
+        parallel = [ParallelCall(self, call, self.tools.get(call.name)) for call in calls]
+        valid = [run for run in parallel if run.is_valid]
+        await run_all(valid, self._running, on_loop=self._is_async)
+        self._times.calls += [self._times.span(run.call.name, *run.ran) for run in valid]
+        return [await self._conclude_call(run, to_message) for run in parallel]
+
+    async def _conclude_call(self, run: ParallelCall, to_message: _Shown) -> Message:
+        """Apply a concurrent call, as if it ran now."""
+        if self._reason is not None:
+            return to_message(run.call, "Error: " + _TOO_LATE)
+        self._calls += 1
+        try:
+            if run.is_valid:
+                self._understood()
+            result = await self._concluded(run.call, self._call(run.conclude))
+            return self._result_message(run.call, run.tool, result, to_message)
+        except ToolError as mistake:
+            return self._mistake_message(run.call, mistake, to_message)
+
+    async def _concluded(self, call: ToolCall, result: Any) -> Any:
+        """Return a tool's result; if it is a function, call it and return its result."""
+        if not callable(result):
+            return result
+        began = time.monotonic()
+        self._running[call.id] = call.name, began
+        try:
+            return await blocking.run(lambda: self._call(result)) if self._is_async else self._call(result)
+        finally:
+            self._running.pop(call.id, None)
+            self._note_call(call, began)
+
+    def _note_call(self, call: ToolCall, began: float) -> None:
+        """Record that a call that began at `began` (`time.monotonic`) has run."""
+        self._times.calls.append(self._times.span(call.name, began))
+
+    def _result_message(self, call: ToolCall, tool: Tool, result: Any, to_message: _Shown) -> Message:
+        """Return the message that shows the result of a call."""
+        content, pictures = without_pictures(result)
+        return with_pictures(to_message(call, bounded(content, tool.max_chars)), pictures)
+
+    def _mistake_message(self, call: ToolCall, mistake: ToolError, to_message: _Shown) -> Message:
+        self._tool_errors += 1
+        self._mistakes[of_call(mistake.mistake)] += 1
+        return to_message(call, bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS))
+
+    def _keep_ranges(self) -> None:
+        """Clip each channel to its range in one turn: only `per_call` channels add up over several calls."""
+        for name, value in self._channels.items():
+            channel = self.channels[name]
+            self._channels[name] = min(max(value, channel.low), channel.high)
+
+    async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
+        method = tool.bound_to(self)
+        if self._is_async and not tool.is_async:
+            # `_call` runs inside the thread so that only our own errors leave it: a future cannot hold `StopIteration`.
+            return await blocking.run(lambda: self._call(method, **arguments))
+        result = self._call(method, **arguments)
+        return await self._awaited(result) if type(result) is CoroutineType else result
+
+    @property
+    def step_times(self) -> StepTimes:
+        """Breakdown of the last step's time. Not part of `info`, which is the same for the same actions."""
+        return self._times
+
+    @property
+    def running_tool(self) -> tuple[str, float] | None:
+        """The tool that has been running longest, and its start (`time.monotonic`); other threads may read this."""
+        return min(self._running.copy().values(), key=lambda tool: tool[1], default=None)
+
+    def _understood(self) -> None:
+        self._format_errors = 0
+        if "format" in self._zeros:
+            self._channels["format"] = 1.0
+
+    def _call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call an author's function. The result may still need to be awaited."""
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            self._blame(error, running_task())
+            raise
+
+    async def _awaited(self, result: Coroutine[Any, Any, Any]) -> Any:
+        task = running_task()
+        try:
+            return await result
+        except BaseException as error:
+            self._blame(error, task)
+            raise
+
+    def _blame(self, error: BaseException, task: asyncio.Task[Any] | None) -> None:
+        """Mark the episode as failed, unless `error` is the model's mistake; wrap foreign errors."""
+        if isinstance(error, ToolError) or ends_work(error, task):
+            return
+        self._reason = Reason.INFRASTRUCTURE
+        if not isinstance(error, AgentGymError):
+            where = f"{type(self).__name__} broke on task {self.task.id!r}"
+            raise InfrastructureError(f"{where}: {describe(error)}") from error
+
+    def _limit_reached(self) -> Reason | None:
+        if self._format_errors >= self.max_format_errors:
+            return Reason.FORMAT_ERRORS
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            return Reason.TIME
+        return Reason.MAX_TURNS if len(self._actions) >= self.max_turns else None
+
+    def _settle(self, observation: list[Message]) -> StepResult:
+        """Pay the turn and return its step result."""
+        turns, channels = self._turns, self._channels
+        turns.append(channels)
+        if self.render_mode is not None:
+            self._show(observation)
+        info = {"rewards": channels.copy(), "turn": len(turns)}
+        pay = self.scheme.pay(turns, self._paid)
+        self._paid += pay
+        return StepResult(observation, pay, False, False, info)
+
+    async def _end(self, observation: list[Message]) -> StepResult:
+        """Grade the episode, settle its last turn and return the final step result."""
+        began = time.monotonic()
+        grades = self._call(self.grade)
+        if type(grades) is CoroutineType:
+            grades = await self._awaited(grades)
+        self._times.grading = self._times.span("grade", began)
+        self._channels.update(self._call(self._graded, grades))
+        observation, reward, _, _, info = self._settle(observation)
+        reason = self._reason or Reason.INFRASTRUCTURE
+        info["ending"] = reason.value
+        info["is_success"] = self._outcome() >= SOLVED_AT
+        info["counts"] = {
+            "calls": self._calls,
+            "tool_errors": self._tool_errors,
+            "format_errors": self._unreadable,
+            **counts_of(self._mistakes),
+        }
+        info.update(self._call(self._own_details))
+        if self._is_started:
+            await self._stop()
+        ending = reason.ending
+        return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
+
+    def _graded(self, grades: Any) -> dict[str, float]:
+        """Return the channels that `grade` returned. Raises `UsageError` if they are not channels of this
+        environment."""
+        if grades is None:
+            return {}
+        if not isinstance(grades, Mapping):
+            raise UsageError(
+                f"{type(self).__name__}.grade() must return channels with their values, not {grades!r:.100}"
+            )
+        for name in grades:
+            if name not in self._zeros:
+                raise UsageError(unknown_channel(self, name))
+        return finite(grades)
+
+    def _own_details(self) -> dict[str, Any]:
+        """Return the author's `details`. Raises `UsageError` if it uses a key that the engine sets."""
+        details = dict(self.details())
+        if reserved := [name for name in details if name in RESET_INFO or name in ENGINE_INFO]:
+            raise UsageError(
+                f"{type(self).__name__}.details() must not contain {reserved[0]!r}: the engine sets that key"
+            )
+        return details
+
+    def _outcome(self) -> float:
+        return sum(turn[OUTCOME] for turn in self._turns)
+
+    def _show(self, messages: list[Message]) -> None:
+        self._transcript.extend(messages)

@@ -1,0 +1,141 @@
+"""Gymnasium spaces of text environments: actions are text or an assistant message, observations lists of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from gymnasium.spaces import Space
+
+from agentgym.core.dialects.base import Dialect
+from agentgym.core.messages import Message, ToolCall, numbered_call_id, text_of, tool_result
+from agentgym.core.toolset import Tool, Toolset
+
+Action = str | Mapping[str, Any]
+"""A policy's output: text, or an assistant message with `tool_calls`."""
+
+_ROLES = frozenset({"system", "user", "assistant", "tool"})
+_WORDS = ("a", "b", "name", "id", "0", "1", "42", "-7", "select", "", "Zoë", "it's", '"', "{}", "\n")
+
+
+class MessagesSpace(Space[list[Message]]):
+    """Lists of chat messages."""
+
+    def contains(self, x: Any) -> bool:
+        """Whether `x` is a list of messages with a known role and a content."""
+        return isinstance(x, list) and all(
+            isinstance(message, dict)
+            and message.get("role") in _ROLES
+            and isinstance(message.get("content"), str | list)
+            for message in x
+        )
+
+    def sample(self, mask: Any = None, probability: Any = None) -> list[Message]:
+        """Return a user message of random words."""
+        count = int(self.np_random.integers(1, 8))
+        words = [_WORDS[int(self.np_random.integers(len(_WORDS)))] for _ in range(count)]
+        return [{"role": "user", "content": " ".join(words)}]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MessagesSpace)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class ActionSpace(Space[Action]):
+    """Texts and assistant messages. Samples are calls of random tools with random arguments of the right types."""
+
+    def __init__(self, tools: Toolset, dialect: Dialect, seed: int | None = None):
+        super().__init__(seed=seed)
+        self._tools, self._dialect = tools, dialect
+
+    def contains(self, x: Any) -> bool:
+        """Whether `x` is text or an assistant message."""
+        return isinstance(x, str) or (isinstance(x, Mapping) and x.get("role") == "assistant")
+
+    def sample(self, mask: Any = None, probability: Any = None) -> Action:
+        """Return a random call in the environment's dialect, or a number in an environment without tools."""
+        tools = list(self._tools)
+        if not tools:
+            return str(int(self.np_random.integers(0, 101)))
+        tool = tools[int(self.np_random.integers(len(tools)))]
+        return self._dialect.render("", [ToolCall(tool.name, self.sample_arguments(tool))], self._tools)
+
+    def sample_arguments(self, tool: Tool) -> dict[str, Any]:
+        """Return random arguments for a tool, of the right types."""
+        properties = tool.parameters.get("properties", {})
+        return {name: self._value(schema) for name, schema in properties.items()}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActionSpace) and self._tools.names == other._tools.names
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _value(self, schema: Mapping[str, Any]) -> Any:
+        """Return a random value of a JSON schema type."""
+        if "enum" in schema:
+            return schema["enum"][int(self.np_random.integers(len(schema["enum"])))]
+        if "anyOf" in schema:
+            return self._value(schema["anyOf"][0])
+        kind = schema.get("type")
+        if kind == "integer":
+            return int(self.np_random.integers(-10, 101))
+        if kind == "number":
+            return float(round(self.np_random.normal() * 10, 3))
+        if kind == "boolean":
+            return bool(self.np_random.integers(2))
+        if kind == "array":
+            return [self._value(schema.get("items", {})) for _ in range(int(self.np_random.integers(3)))]
+        if kind == "object":
+            return {}
+        return _WORDS[int(self.np_random.integers(len(_WORDS)))]
+
+
+def is_text(action: Action) -> bool:
+    """Whether an action is text, which the dialect reads: a string, or a message without `tool_calls`."""
+    return isinstance(action, str) or not action.get("tool_calls")
+
+
+def text_in(action: Action) -> str:
+    """Return the text of an action."""
+    return action if isinstance(action, str) else text_of(action)
+
+
+def action_message(action: Action) -> Message:
+    """Return an action as an assistant message."""
+    return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
+
+
+def with_ids(calls: Sequence[ToolCall], before: int) -> list[ToolCall]:
+    """Return calls with ids. Calls without one are numbered.
+
+    Args:
+        calls: The calls of one turn.
+        before: Number of calls in the turns before.
+    """
+    numbered = enumerate(calls, start=before + 1)
+    return [call if call.id else replace(call, id=numbered_call_id(number)) for number, call in numbered]
+
+
+def refusals(action: Action, problem: str, before: int) -> list[Message]:
+    """Return one tool message with `problem` for each call of a message whose calls did not run.
+
+    Text has no calls, so the list is empty.
+
+    Args:
+        action: The action.
+        problem: Why the calls did not run.
+        before: Number of calls in the turns before.
+    """
+    calls = [] if isinstance(action, str) else list(_heads(action.get("tool_calls")))
+    return [tool_result(call, problem) for call in with_ids(calls, before)]
+
+
+def _heads(entries: Any) -> Iterator[ToolCall]:
+    """Yield the name and id of each call, even if its arguments are unreadable."""
+    for entry in entries if isinstance(entries, list | tuple) else ():
+        if isinstance(entry, Mapping):
+            function = entry.get("function")
+            name = function.get("name") if isinstance(function, Mapping) else None
+            yield ToolCall(name if isinstance(name, str) else "", {}, str(entry.get("id") or ""))

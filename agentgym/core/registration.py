@@ -1,0 +1,74 @@
+"""Registers environments with Gymnasium: the bundled ones and those of installed packages.
+
+Gymnasium does not look for plugins itself, so `gymnasium.make("agentgym/sql-v0")` works once `agentgym` is imported,
+before or after Gymnasium. The class of an environment is imported only when the first one is made.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+from agentgym.base.components import CATALOG, CATALOG_ON_FILES
+
+PLUGIN_GROUP = "agentgym.envs"
+"""Entry-point group under which other packages declare environments."""
+
+
+def register_declared() -> frozenset[str]:
+    """Register the bundled and installed environments that are not registered yet; return all their ids."""
+    # Imported here because most uses of agentgym do not need them.
+    from importlib.metadata import entry_points
+
+    import gymnasium
+
+    from agentgym.base.loading import load_named
+
+    plugins = {plugin.name: (plugin.value, {}) for plugin in entry_points(group=PLUGIN_GROUP)}
+    declared = dict(plugins)
+    for catalog in (CATALOG, CATALOG_ON_FILES):
+        declared |= load_named(catalog, "a catalog", lambda value: isinstance(value, dict))
+    for env_id, (path, kwargs) in declared.items():
+        if env_id in gymnasium.registry:
+            continue
+        try:
+            gymnasium.register(env_id, entry_point=path, kwargs=dict(kwargs))
+        except gymnasium.error.Error as error:
+            # A broken third-party package must not block the other environments.
+            warnings.warn(f"the environment {env_id!r} ({path}) cannot be registered: {error}", stacklevel=2)
+    return frozenset(declared)
+
+
+def register_with_gymnasium() -> None:
+    """Register now if Gymnasium is imported, else as soon as it is. Importing it here would be slow."""
+    if "gymnasium" in sys.modules:
+        register_declared()
+    elif not any(isinstance(finder, _AfterGymnasium) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AfterGymnasium())
+
+
+class _AfterGymnasium(MetaPathFinder):
+    """Registers the environments right after Gymnasium is imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return Gymnasium's spec with a loader that registers the environments; `None` for any other module."""
+        if fullname != "gymnasium":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_register(module: ModuleType) -> None:
+                execute(module)
+                register_declared()
+
+            spec.loader.exec_module = execute_and_register
+        return spec

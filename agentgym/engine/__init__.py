@@ -1,1 +1,0 @@
-"""The environment engine: the authoring interface, steps, spaces, event loops and pools."""

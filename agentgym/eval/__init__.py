@@ -1,0 +1,1 @@
+"""Evaluates policies, keeps results, and compares them."""

@@ -1,1 +1,0 @@
-"""Contains the exceptions of foreign code and of the tasks it starts."""

@@ -1,0 +1,1 @@
+"""Environments and policies over the network."""

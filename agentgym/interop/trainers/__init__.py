@@ -1,0 +1,1 @@
+"""Our environments in the form that other trainers expect."""

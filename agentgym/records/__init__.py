@@ -1,1 +1,0 @@
-"""Writing trajectories to files, reading them back and replaying them."""

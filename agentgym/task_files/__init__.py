@@ -1,1 +1,0 @@
-"""Task files: their declaration by environments, and the entries that are excluded."""

@@ -1,0 +1,174 @@
+"""The application behind `agentgym view`: the page and its JSON data. It never writes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agentgym.base.errors import AgentGymError, UsageError
+from agentgym.view.collection import Collection, TextSearch
+from agentgym.view.facts import Contents, head_of, versus
+from agentgym.view.pay import Schemes
+
+DATA = Path(__file__).parent / "data"
+_MAIN = "main"
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+
+# Allows requests to this page's own server only, and prevents text from becoming markup or code.
+_POLICY = (
+    "default-src 'none'; script-src {script}; style-src {style}; img-src data:; connect-src {connect}; "
+    "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+SERVED_POLICY = _POLICY.format(script="'self'", style="'self'", connect="'self'") + "; frame-ancestors 'none'"
+"""The content security policy of the served page."""
+
+
+@cache
+def script() -> str:
+    """Return the modules as one script: each becomes a function that returns its exports."""
+    modules = {path.stem: path.read_text(encoding="utf-8") for path in DATA.glob("*.js")}
+    needs = {name: {match[2] for match in _IMPORT.finditer(text)} for name, text in modules.items()}
+    order = TopologicalSorter(needs).static_order()
+    return '"use strict";\n' + "".join(_wrapped(name, modules[name]) for name in order)
+
+
+@cache
+def style() -> str:
+    """Return the style sheet."""
+    return (DATA / "style.css").read_text(encoding="utf-8")
+
+
+def served_page() -> str:
+    """Return the page for a server, which serves script and style separately."""
+    head = '<link rel="stylesheet" href="viewer.css">\n<script src="viewer.js" defer></script>'
+    return _page(head, ())
+
+
+def whole_page(blocks: Iterable[str]) -> Iterable[str]:
+    """Yield the parts of a self-contained page that needs no network.
+
+    Args:
+        blocks: Trusted HTML, such as the packed data; yielded as it comes.
+    """
+    policy = _POLICY.format(script=_hash(script()), style=_hash(style()), connect="'none'")
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style()}</style>'
+    before, after = _page(head, (_MARK,)).split(_MARK)
+    yield before
+    yield from blocks
+    yield f"<script>{script()}</script>{after}"
+
+
+_MARK = "<!--here-->"
+
+
+def _page(head: str, data: Iterable[str]) -> str:
+    page = (DATA / "index.html").read_text(encoding="utf-8")
+    return page.replace("<!--HEAD-->", head).replace("<!--DATA-->", "".join(data))
+
+
+def _wrapped(name: str, text: str) -> str:
+    exported = ", ".join(match[1] for match in _EXPORT.finditer(text))
+    body = _EXPORT.sub("", _IMPORT.sub(r"const {\1} = module_\2;\n", text))
+    return f"const module_{name} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\n"
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+_HEADERS = {
+    "Content-Security-Policy": SERVED_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_STATIC: dict[str, tuple[Callable[[], str], str]] = {
+    "/": (served_page, "text/html"),
+    "/viewer.js": (script, "text/javascript"),
+    "/viewer.css": (style, "text/css"),
+}
+Query = Mapping[str, str]
+
+
+class _Answers:
+    """The JSON data for the page. `Live` in `data/source.js` requests it by the names of the methods."""
+
+    def __init__(self, collection: Collection, schemes: Schemes):
+        self._collection = collection
+        self._contents = Contents(collection, schemes)
+        self._search = TextSearch(collection)
+
+    def rows(self, query: Query) -> dict[str, Any] | None:
+        """Return the changes since a version; `None` if nothing has changed."""
+        self._collection.refresh()
+        version = query.get("version", "")
+        return None if version == self._collection.version else head_of(self._collection, version)
+
+    def search(self, query: Query) -> list[str]:
+        return sorted(self._search.find(query.get("q", "")))
+
+    def versus(self, query: Query) -> dict[str, Any]:
+        return versus(self._collection, _count(query, "a", 0), _count(query, "b", 1))
+
+    def trajectory(self, query: Query) -> dict[str, Any]:
+        return self._contents.of(query.get("key", ""))
+
+    def tokens(self, query: Query) -> dict[str, Any] | None:
+        return self._contents.tokens(query.get("key", ""))
+
+
+def make_app(collection: Collection, *, trust: bool = False) -> Starlette:
+    """Return the application.
+
+    Args:
+        collection: The trajectories to show.
+        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
+    """
+    answers = _Answers(collection, Schemes(trust=trust))
+    names = ("rows", "search", "versus", "trajectory", "tokens")
+    routes = [Route(f"/api/{name}", _json(getattr(answers, name))) for name in names]
+    routes += [Route(path, _static(make, kind)) for path, (make, kind) in _STATIC.items()]
+    # Prevents DNS rebinding: a web page must not reach this server through a host name that resolves to this machine.
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
+    # Rows of large files compress well, and the browser may be at the other end of an SSH connection.
+    packed = Middleware(GZipMiddleware, compresslevel=1)
+    return Starlette(routes=routes, middleware=[hosts, packed])
+
+
+def _json(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        try:
+            data, status = method(dict(request.query_params)), 200
+        except AgentGymError as error:
+            data, status = {"detail": str(error)}, 400
+        return Response(json.dumps(data, allow_nan=False), status, _HEADERS, "application/json")
+
+    return answer
+
+
+def _static(make: Callable[[], str], kind: str) -> Callable[[Request], Response]:
+    return lambda request: Response(make(), 200, _HEADERS, kind)
+
+
+def _count(query: Query, name: str, default: int) -> int:
+    text = query.get(name) or str(default)
+    if not text.isdecimal() or len(text) > 9:
+        raise UsageError(f"{name} must be a whole number from 0, not {text[:50]!r}")
+    return int(text)
