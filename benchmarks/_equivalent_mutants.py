@@ -173,10 +173,10 @@ EQUIVALENT = (
         for line in ("_is_async: bool", "_stops: ClassVar[bool]", "_hears_asides: ClassVar[bool]")
     ),
     *(
-        Equivalent(f"agentgym/checks/{file}.py", line, None, _TRIED)
+        Equivalent(f"agentgym/check/{file}.py", line, None, _TRIED)
         for file, line in (
-            ("sample", "_SCANNED = 200"),
-            ("sample", "_SCAN_SECONDS = 2.0"),
+            ("subject", "_SCANNED = 200"),
+            ("subject", "_SCAN_SECONDS = 2.0"),
             ("subject", "_CONTEST_SECONDS = 20.0"),
             ("subject", "_TRIED_STEPS = 3"),
         )
@@ -188,7 +188,7 @@ EQUIVALENT = (
         "byte-level tokenizers, as chat models have, find nothing to clean up",
     ),
     *(
-        Equivalent(f"agentgym/checks/{file}.py", line, becomes, why)
+        Equivalent(f"agentgym/check/{file}.py", line, becomes, why)
         for file, line, becomes, why in (
             ("contract", "wrapped: Any = RecordEpisodeStatistics(TimeLimit(env, max_episode_steps=2))", None, _TRIED),
             ("seeding", "other = episodes[(number + 1) % len(episodes)]", None, _ANY_OTHER),

@@ -33,15 +33,12 @@ _RECORDS = ("tests/core/test_trajectory.py",)
 
 TARGETS: dict[str, tuple[str, ...]] = {
     **{
-        f"agentgym/checks/{name}.py": _CHECKS
-        for name in ("contract", "grading", "lifecycle", "runner", "seeding", "tasks", "tools")
+        f"agentgym/check/{name}.py": _CHECKS
+        for name in ("contract", "grading", "lifecycle", "report", "seeding", "tasks", "tools")
     },
-    **{f"agentgym/checks/{name}.py": _PAY for name in ("adversaries", "contest", "honest", "pay")},
-    **{f"agentgym/checks/{name}.py": ("tests/check/test_splits.py", *_CHECKS) for name in ("sample", "splits")},
-    **{
-        f"agentgym/checks/{name}.py": ("tests/check/test_processes.py", *_CHECKS)
-        for name in ("luck", "stumble", "work")
-    },
+    **{f"agentgym/check/{name}.py": _PAY for name in ("adversaries", "honest", "pay")},
+    "agentgym/check/splits.py": ("tests/check/test_splits.py", *_CHECKS),
+    **{f"agentgym/check/{name}.py": ("tests/check/test_processes.py", *_CHECKS) for name in ("outcomes", "work")},
     "agentgym/check/gold.py": ("tests/check/test_gold.py", *_CHECKS),
     "agentgym/check/hostile.py": ("tests/check/test_hostile.py", *_CHECKS),
     "agentgym/check/subject.py": ("tests/check/test_subject.py", *_CHECKS),
@@ -67,18 +64,15 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/core/rewards.py": ("tests/core/test_rewards_lint.py", "tests/core/test_rewards.py"),
     **{
         f"agentgym/rollout/{name}.py": _ROLLOUT
-        for name in ("deadlines", "engine", "episode", "failures", "jobs", "limits", "streams", "waits")
+        for name in ("engine", "episode", "failures", "jobs", "limits", "streams", "waits")
     },
     "agentgym/rollout/workers/local.py": _ROLLOUT,
     "agentgym/rollout/workers/pool.py": ("tests/rollout/test_sharing.py", *_ROLLOUT),
-    **{
-        f"agentgym/statistics/{name}.py": (
-            "tests/eval/test_statistics_edges.py",
-            "tests/eval/test_statistics.py",
-            "tests/eval/test_statistics_reference.py",
-        )
-        for name in ("calibration", "decisions", "intervals", "over_k", "pairs", "seeds")
-    },
+    "agentgym/eval/statistics.py": (
+        "tests/eval/test_statistics_edges.py",
+        "tests/eval/test_statistics.py",
+        "tests/eval/test_statistics_reference.py",
+    ),
     "agentgym/eval/measures.py": ("tests/core/test_calibration.py", "tests/eval/test_summary.py"),
     "agentgym/base/errors.py": ("tests/core/test_mistakes.py",),
     "agentgym/base/strict_json.py": (
@@ -86,10 +80,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/core/test_dialects.py",
         "tests/core/test_dialects_malformed.py",
     ),
-    **{
-        f"agentgym/summary/{name}.py": ("tests/eval/test_summary.py", "tests/eval/test_evaluation.py")
-        for name in ("results", "tables")
-    },
+    "agentgym/eval/summary.py": ("tests/eval/test_summary.py", "tests/eval/test_evaluation.py"),
     "agentgym/core/task.py": ("tests/core/test_task.py",),
     "agentgym/core/toolset.py": ("tests/core/test_toolset.py",),
     "agentgym/core/trajectory.py": _RECORDS,
@@ -117,7 +108,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     **{f"envs/swe/{name}.py": _SWE for name in ("disguise", "notes", "perturb", "stand_in", "withholding")},
     "envs/swe/inside.py": (*_SWE_HACKS, "tests/envs/swe/test_env.py"),
     "envs/swe/judge.py": _SWE_HACKS,
-    **{f"envs/swe/{name}.py": ("tests/envs/swe/test_remembered.py",) for name in ("remembered", "verdicts")},
+    "envs/swe/remembered.py": ("tests/envs/swe/test_remembered.py",),
     "envs/swe/by_log.py": ("tests/envs/swe/test_by_log.py",),
     "envs/swe/calibration.py": ("tests/envs/swe/test_withheld_calibration.py", *_SWE_CALIBRATED),
     "envs/swe/draws.py": ("tests/envs/swe/test_draws.py", "tests/envs/swe/test_grading.py"),

@@ -16,12 +16,12 @@ from tests.interop.openenv_serving import serving
 PAGE = "interop/environments.md"
 BLOCKS = [block for block in blocks_of(DOCS / PAGE) if block.language == "python"]
 PACKAGES = {
-    "interop.gym ": "gymnasium",
-    "interop.reasoning_gym": "reasoning_gym",
-    "interop.textarena": "textarena",
-    "interop.openenv_client": "openenv",
-    "interop.verifiers_env": "verifiers",
-    "interop.browsergym": "browsergym",
+    "interop.envs.gym ": "gymnasium",
+    "interop.envs.reasoning_gym": "reasoning_gym",
+    "interop.envs.textarena": "textarena",
+    "interop.envs.openenv": "openenv",
+    "interop.envs.verifiers": "verifiers",
+    "interop.envs.browsergym": "browsergym",
 }
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from agentgym.interop.envs.reasoning_gym import TooMuchWork, bounded_work, is_harmless_formula, is_harmless_value
+from agentgym.interop.envs.bounded_evaluation import TooMuchWork, bounded_work, is_harmless_formula, is_harmless_value
 from tests.rows import each_row
 
 

@@ -14,14 +14,14 @@ from agentgym.interop.packages import REQUIREMENTS
 from tests.rows import each_row
 
 ADAPTERS = {
-    "verifiers": "verifiers",
-    "verifiers_tasks": "verifiers",
-    "openenv": "openenv",
-    "inspect": "inspect_ai",
-    "nemo": "nemo_gym",
-    "skyrl": "skyrl_gym",
-    "verl": "verl",
-    "mcp": "mcp",
+    "trainers.verifiers": "verifiers",
+    "trainers.verifiers_tasks": "verifiers",
+    "served.openenv": "openenv",
+    "trainers.inspect": "inspect_ai",
+    "trainers.nemo": "nemo_gym",
+    "trainers.skyrl": "skyrl_gym",
+    "trainers.verl": "verl",
+    "envs.mcp": "mcp",
 }
 """Adapters with the package that each needs."""
 

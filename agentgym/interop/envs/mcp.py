@@ -13,17 +13,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any
-
-import httpx
-from mcp import (  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
-    ClientSession,
-    StdioServerParameters,
-    types,  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
-)
-from mcp.client.stdio import stdio_client  # pyright: ignore[reportMissingImports]
-from mcp.client.streamable_http import streamable_http_client  # pyright: ignore[reportMissingImports]
-from mcp.shared.exceptions import McpError  # pyright: ignore[reportMissingImports]
+from typing import IO, Any
 
 from agentgym.base.errors import InfrastructureError, ToolError, UsageError, require
 from agentgym.core.engine.drive import BackgroundLoop
@@ -34,8 +24,17 @@ from agentgym.core.schema_tool import SchemaTool
 from agentgym.core.task import Task
 from agentgym.core.toolset import Tool, Toolset
 
-if TYPE_CHECKING:
-    from mcp import types  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+require("mcp", "serve")
+
+import httpx  # noqa: E402
+from mcp import (  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]  # noqa: E402
+    ClientSession,
+    StdioServerParameters,
+    types,  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+)
+from mcp.client.stdio import stdio_client  # pyright: ignore[reportMissingImports]  # noqa: E402
+from mcp.client.streamable_http import streamable_http_client  # pyright: ignore[reportMissingImports]  # noqa: E402
+from mcp.shared.exceptions import McpError  # pyright: ignore[reportMissingImports]  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,6 @@ def _text_of(block: types.ContentBlock) -> str:
     return "" if _picture_of(block) else f"({block.mimeType}: cannot be shown)"
 
 
-require("mcp", "serve")
 _loop = BackgroundLoop("agentgym-mcp")
 
 
