@@ -1,4 +1,4 @@
-"""`MiniWoBTasks`: the pages of MiniWoB++ (Shi et al. 2017, Liu et al. 2018) as a task source; a seed makes the task.
+"""`MiniWoBTasks`: the pages of MiniWoB++ (Shi et al. 2017, Liu et al. 2018) as a task source.
 
 The package `miniwob` holds the pages, which compute their own rewards. Splits share no seed.
 """
@@ -17,7 +17,7 @@ class MiniWoBTasks(GeneratedTasks):
     """Tasks on pages of MiniWoB++. No split ends; the pages take turns.
 
     Args:
-        pages: Names of the pages, such as `click-button`; all if not given.
+        pages: Names of the pages, such as `click-button`; by default all.
         seed: Other seeds give other tasks.
     """
 

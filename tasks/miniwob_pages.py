@@ -1,4 +1,4 @@
-"""The pages of MiniWoB++ by the name of their file; without two that never look the same twice."""
+"""Names of the MiniWoB++ pages, except two that look different on every visit."""
 
 _PAGES = """
 ascending-numbers bisect-angle book-flight book-flight-nodelay button-delay buy-ticket choose-date

@@ -1,4 +1,4 @@
-"""Tasks made of the entries of files: each keeps its place, and broken and repeated ones are left out."""
+"""Makes tasks from the entries of files; leaves out broken and repeated entries."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agentgym.tasks.splitting import SPLITS, named_split
 _ORDER = {split: number for number, split in enumerate(SPLITS)}
 
 
-class Placed(Protocol):
+class FileEntry(Protocol):
     """An entry of a file."""
 
     @property
     def where(self) -> str:
-        """File and line, or number in the list, for messages."""
+        """File and line (or number in the list), for messages."""
         ...
 
     @property
@@ -28,12 +28,12 @@ class Placed(Protocol):
         ...
 
 
-E = TypeVar("E", bound=Placed)
+E = TypeVar("E", bound=FileEntry)
 
 
 @dataclass(frozen=True)
 class ReadTask:
-    """A task, and where it was read."""
+    """A task with the file and position it was read from."""
 
     where: str
     task: Task
@@ -46,42 +46,42 @@ def read_tasks(
     quarantine: Quarantine,
     problem: Callable[[Task], Hashable] = lambda task: task.hash,
 ) -> list[ReadTask]:
-    """Return the tasks of some entries, each problem once (see `without_repeats`).
+    """Return the tasks of the entries, without repeated problems (see `without_repeats`).
 
     Args:
-        entries: In the order of the files.
-        make: Makes a task of an entry. Raises `Unusable` if it cannot.
+        entries: The entries, in the order of the files.
+        make: Makes a task from an entry, or raises `Unusable`.
         quarantine: Records which entries are left out, and why.
-        problem: What two tasks have in common if they ask the same.
+        problem: Returns a key that is equal for tasks that pose the same problem.
     """
-    found: list[ReadTask] = []
+    tasks: list[ReadTask] = []
     for entry in entries:
         with quarantine.guard(entry.where):
             task = make(entry)
-            assert task.hash  # The guard leaves out text that cannot be hashed.
-            found.append(ReadTask(entry.where, task, entry.file))
-    return without_repeats(found, quarantine, problem)
+            assert task.hash  # Inside the guard: text that cannot be hashed makes the entry unusable.
+            tasks.append(ReadTask(entry.where, task, entry.file))
+    return without_repeats(tasks, quarantine, problem)
 
 
 def without_repeats(
-    found: Sequence[ReadTask],
+    tasks: Sequence[ReadTask],
     quarantine: Quarantine,
     problem: Callable[[Task], Hashable] = lambda task: task.hash,
 ) -> list[ReadTask]:
-    """Return tasks that neither ask the same nor have the same id, sorted by split.
+    """Return tasks with distinct problems and ids, sorted by split.
 
-    If tasks repeat each other, the one in a file that names its split is kept, since a data set may come both whole and
-    divided. Otherwise the first one is kept.
+    Of repeated tasks, one from a file that names its split wins, since a data set may come both whole and divided;
+    otherwise the first one wins.
 
     Args:
-        found: In the order of the files.
+        tasks: The tasks, in the order of the files.
         quarantine: Records which tasks are left out, and why.
-        problem: What two tasks have in common if they ask the same.
+        problem: Returns a key that is equal for tasks that pose the same problem.
     """
     places: dict[Hashable, str] = {}
     ids: dict[str, str] = {}
-    kept: list[ReadTask] = []
-    for read in sorted(found, key=lambda read: (named_split(read.file) is None, _order(read))):
+    unique: list[ReadTask] = []
+    for read in sorted(tasks, key=lambda read: (named_split(read.file) is None, _order(read))):
         key = problem(read.task)
         if key in places:
             quarantine.add(read.where, f"it repeats {places[key]}", Why.REPEATED)
@@ -89,8 +89,8 @@ def without_repeats(
             quarantine.add(read.where, f"its id {read.task.id!r} is that of {ids[read.task.id]}", Why.REPEATED)
         else:
             places[key] = ids[read.task.id] = read.where
-            kept.append(read)
-    return sorted(kept, key=_order)
+            unique.append(read)
+    return sorted(unique, key=_order)
 
 
 def _order(read: ReadTask) -> int:

@@ -1,6 +1,6 @@
-"""Reads files of entries in their published form: JSON lines, a JSON list or Parquet, with the place of every entry.
+"""Reads files of entries in published formats: JSON lines, a JSON list or Parquet.
 
-An unreadable entry is left out (`Quarantine`); an unreadable file is an error. Nothing is run.
+An unreadable entry is left out (`Quarantine`); an unreadable file is an error. No code of a file runs.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from agentgym.base.json_lines import json_lines
 from agentgym.core.task_files import Quarantine, Unusable
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
-"""Suffixes of files that may hold entries."""
+"""Suffixes of files of entries."""
 _PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
 _ROWS = 256
 
 
 class NoEntries(UsageError):
-    """A valid file that holds something other than entries."""
+    """A valid file that does not hold entries."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """An object of a file, and its place."""
+    """A JSON object with its position in a file."""
 
     where: str
     """File and line (or number in the list), for messages."""
@@ -82,19 +82,19 @@ class Record:
 
 
 def as_object(value: Any, what: str = "the entry") -> Mapping[str, Any]:
-    """Return a value that is a JSON object. Raises `Unusable` if it is not one."""
+    """Return the value if it is a JSON object. Raises `Unusable` if it is not."""
     if not isinstance(value, dict):
         raise Unusable(f"{what} must be an object, not {kind_of(value)}: {value!r:.60}")
     return value
 
 
 def read_records(file: Path, quarantine: Quarantine) -> Iterator[Record]:
-    """Yield the entries of a file, without those that are not objects.
+    """Yield the entries of a file that are objects.
 
     Raises:
         UsageError: The file cannot be read.
-        NoEntries: It holds one object instead of entries.
-        MissingExtra: It is Parquet, and `pyarrow` is not installed.
+        NoEntries: The file holds a single object instead of entries.
+        MissingExtra: The file is Parquet, and `pyarrow` is not installed.
     """
     start = _start(file)
     if start.startswith(_PARQUET):
@@ -138,14 +138,14 @@ def read_text(file: Path) -> str:
 
 
 def files_in(folder: Path, *inside: str) -> list[Path]:
-    """Return the files of a folder, and of some folders in it, whose suffixes say that they may hold entries."""
+    """Return the files of a folder, and of subfolders named in `inside`, that have a suffix of `ENDINGS`."""
     places = [folder, *(folder / name for name in inside)]
-    found = (path for place in places if place.is_dir() for path in sorted(place.iterdir()))
-    return [path for path in found if path.suffix.lower() in ENDINGS and path.is_file()]
+    paths = (path for place in places if place.is_dir() for path in sorted(place.iterdir()))
+    return [path for path in paths if path.suffix.lower() in ENDINGS and path.is_file()]
 
 
 def existing(path: str | Path) -> Path:
-    """Return a path that exists. Raises `UsageError` if it does not."""
+    """Return the path if it exists. Raises `UsageError` if it does not."""
     path = Path(path)
     if not path.exists():
         raise UsageError(f"there is no file or folder {str(path)!r}")
@@ -170,7 +170,7 @@ def _items(file: Path, items: Iterable[Any], quarantine: Quarantine) -> Iterator
 
 
 def whole_object(file: Path) -> Mapping[str, Any] | None:
-    """Return the object in a `.json` file that holds a single one, else `None`."""
+    """Return the object of a `.json` file that holds a single object, else `None`."""
     if file.suffix.lower() != ".json":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which split an entry of a file is in: the names of files decide, or the content of entries."""
+"""Assigns entries of files to splits, by the name of the file or by the content of the entry."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Splitter:
     """Assigns entries to splits.
 
     Args:
-        rule: `"file"`: files named like train, dev and test are the splits, and all others are train. `"hash"`: the
-            content decides. Or the name of the split of all entries.
+        rule: `"file"`: files named like train, dev and test are the splits; other files are train. `"hash"`: the
+            content decides. Or the name of a split, for all entries.
     """
 
     rule: str
 
     @classmethod
     def of(cls, split_by: str, files: Iterable[Path]) -> Splitter:
-        """Return the splitter that a user asks for; `"auto"` splits by file if the name of a file says dev or test."""
+        """Return the splitter for `split_by`; `"auto"` splits by file if a file is named like dev or test."""
         one_of("split_by", split_by, (*_RULES, *SPLITS))
         if split_by == "auto":
             names = {named_split(file) for file in files}
@@ -59,10 +59,10 @@ def named_split(file: Path) -> str | None:
 
 
 def refuse_empty(files: Mapping[Path, int]) -> None:
-    """Raise `UsageError` for a file without entries, since no other file may stand in for it.
+    """Raise `UsageError` for a file without entries: an empty test file must not make other files the test split.
 
     Args:
-        files: How many entries each file holds, including those left out.
+        files: Number of entries of each file, including those left out.
     """
     for file, entries in files.items():
         if not entries:

@@ -1,4 +1,4 @@
-"""Where the bundled suites are: `NAME.yaml` with its pins in `NAME.pins.json`. See `agentgym.eval.suites`."""
+"""The folder of the bundled suites: `NAME.yaml`, with pins in `NAME.pins.json` (see `agentgym.eval.suites`)."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def code_folder(task: Task) -> HarborFolder:
     return HarborFolder(
         instruction=f"{task.prompt.rstrip()}\n\nWrite the {what} to {place}.",
         judge="agentgym.envs.code.judging_exported",
-        given={"answer": place},
+        settings={"answer": place},
         dockerfile=f"COPY solution.py {place}\n" if starter_code else "",
         context={"solution.py": starter_code} if starter_code else {},
         solve=f"#!/bin/bash\n{here_document(place, answer)}",

@@ -23,7 +23,7 @@ def sql_folder(task: Task, database: bytes) -> HarborFolder:
     return HarborFolder(
         instruction=f"{task.prompt.rstrip()}\n\n{_HOW}",
         judge="agentgym.envs.sql.judging_exported",
-        given={"answer": _ANSWER, "keyed": with_sort_keys(gold, "sqlite") if task.gold["ordered"] else None},
+        settings={"answer": _ANSWER, "keyed": with_sort_keys(gold, "sqlite") if task.gold["ordered"] else None},
         dockerfile=f"COPY {_DATABASE} {ANSWERS}/{_DATABASE}\n",
         context={_DATABASE: database},
         tests={_DATABASE: database},

@@ -40,7 +40,7 @@ def swe_folder(task: Task, repository: Repository) -> HarborFolder:
     return HarborFolder(
         instruction=f"Repository: {instance.repo}\n\n{task.prompt.rstrip()}\n\n{_HOW}",
         judge="agentgym.envs.swe.judging_exported",
-        given={"instance": instance.to_dict()},
+        settings={"instance": instance.to_dict()},
         dockerfile=(
             f"ADD {_FILES} {ANSWERS}/\nADD {_PYTEST} {_TOOLS}/\n"
             f"ENV PYTHONPATH={':'.join([*roots, _TOOLS])} PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1\n"

@@ -70,14 +70,14 @@ def helpers(code: str, entry_point: str, tests: str) -> str:
     body = parse(code).body
     named = {name: node for node in body for name in _defines(node) if name != entry_point}
     needed: set[str] = set()
-    wanted = _names(parse(tests)) & set(named)
-    while wanted - needed:
-        needed |= wanted
-        wanted = {name for done in needed for name in _names(named[done])} & set(named)
+    used = _names(parse(tests)) & set(named)
+    while used - needed:
+        needed |= used
+        used = {name for done in needed for name in _names(named[done])} & set(named)
     if needed:
         needed.add("*")
-    kept = [node for node in body if set(_defines(node)) & needed and entry_point not in _defines(node)]
-    return "".join(ast.unparse(node) + "\n" for node in kept)
+    helpers = [node for node in body if set(_defines(node)) & needed and entry_point not in _defines(node)]
+    return "".join(ast.unparse(node) + "\n" for node in helpers)
 
 
 def asserts_check(entry_point: str, tests: Sequence[str], setup: str = "") -> str:
@@ -131,17 +131,17 @@ def plain_cases(source: str, cases: Sequence[tuple[Any, Any]]) -> list[tuple[Any
     return None
 
 
-def asserted(check: str) -> dict[str, str]:
+def expected_results(check: str) -> dict[str, str]:
     """Return the results that `check(candidate)` expects for plain arguments, by arguments, both as literals."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for node in ast.walk(parse(check)):
         if isinstance(node, ast.Assert) and (case := assert_example(ast.unparse(node), CANDIDATE)):
-            found[case["args"]] = case["expect"]
-    return found
+            results[case["args"]] = case["expect"]
+    return results
 
 
 def only_candidate(check: str, entry_point: str) -> str:
-    """Return a check in which the function under test is always called `candidate`."""
+    """Return the check with every name of the function under test replaced by `candidate`."""
     tree = parse(check)
     return ast.unparse(_call_candidate(tree, entry_point)) + "\n" if entry_point in _names(tree) else check
 
@@ -151,12 +151,12 @@ def _cases(test: ast.FunctionDef, cases: Sequence[tuple[Any, Any]]) -> list[ast.
     inputs, expected = (argument.arg for argument in test.args.args)
     rest = [node for node in test.body if not _skips(node)]
     body: list[ast.stmt] = []
-    for given, result in _not_skipped(test, cases):
+    for value, result in _not_skipped(test, cases):
         if len(rest) == 1:
-            names = {inputs: _expression(repr(given)), expected: _expression(repr(result))}
+            names = {inputs: _expression(repr(value)), expected: _expression(repr(result))}
             body.append(_without_pytest(_Rename(names).visit(deepcopy(rest[0]))))
         else:
-            values = parse(f"{inputs} = {given!r}\n{expected} = {result!r}").body
+            values = parse(f"{inputs} = {value!r}\n{expected} = {result!r}").body
             body += [*values, *(_without_pytest(deepcopy(node)) for node in rest)]
     return body
 
@@ -180,7 +180,7 @@ def _target(node: ast.stmt) -> str:
 
 
 def _without_pytest(node: ast.stmt) -> ast.stmt:
-    """Return a statement in which `pytest.approx` with an absolute tolerance is spelled out."""
+    """Return the statement with `pytest.approx(..., abs=...)` written as a comparison."""
     match node:
         case ast.Assert(
             test=ast.Compare(left=left, comparators=[ast.Call(args=[value], keywords=[tolerance]) as call])
@@ -203,9 +203,9 @@ def _not_skipped(test: ast.FunctionDef, cases: Sequence[tuple[Any, Any]]) -> lis
     skipped = []
     for node in test.body:
         if isinstance(node, ast.If) and _skips(node):
-            compares = [found for found in ast.walk(node.test) if isinstance(found, ast.Compare)]
+            compares = [child for child in ast.walk(node.test) if isinstance(child, ast.Compare)]
             skipped += [ast.literal_eval(compare.comparators[0]) for compare in compares]
-    return [(given, result) for given, result in cases if given not in skipped]
+    return [(value, result) for value, result in cases if value not in skipped]
 
 
 def _call_candidate(tree: ast.Module, entry_point: str) -> ast.Module:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Bug(StrEnum):
+class BugKind(StrEnum):
     """The kind of mistake that an edit makes."""
 
     COMPARISON = "comparison"
@@ -30,7 +30,7 @@ class Bug(StrEnum):
 class BugEdit:
     """One bug: a new value for a field of a node."""
 
-    bug: Bug
+    bug: BugKind
     node: ast.AST
     field: str
     value: Any
@@ -69,61 +69,61 @@ _METHODS = {"upper": "lower", "lower": "upper", "startswith": "endswith", "endsw
 
 def edits(tree: ast.AST) -> list[BugEdit]:
     """Return every bug that can be put into a tree, in a fixed order."""
-    found: list[BugEdit] = []
+    bug_edits: list[BugEdit] = []
     for node in ast.walk(tree):
-        found += _node_edits(node)
-        for field, held in ast.iter_fields(node):
-            if isinstance(held, ast.expr):
-                found += [BugEdit(bug, node, field, new) for bug, new in _replacements(held, node)]
-            elif isinstance(held, list):
-                found += _list_edits(node, field, held)
-    return found
+        bug_edits += _node_edits(node)
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, ast.expr):
+                bug_edits += [BugEdit(bug, node, field, new) for bug, new in _replacements(value, node)]
+            elif isinstance(value, list):
+                bug_edits += _list_edits(node, field, value)
+    return bug_edits
 
 
-def _list_edits(node: ast.AST, field: str, held: list[Any]) -> Iterator[BugEdit]:
-    for number, item in enumerate(held):
+def _list_edits(node: ast.AST, field: str, items: list[Any]) -> Iterator[BugEdit]:
+    for number, item in enumerate(items):
         if isinstance(item, ast.expr):
             for bug, new in _replacements(item, node):
-                yield BugEdit(bug, node, field, [*held[:number], new, *held[number + 1 :]])
-        elif isinstance(item, ast.If) and len(held) > 1 and isinstance(item.body[-1], ast.Return | ast.Continue):
-            yield BugEdit(Bug.BRANCH, node, field, [*held[:number], *held[number + 1 :]])
+                yield BugEdit(bug, node, field, [*items[:number], new, *items[number + 1 :]])
+        elif isinstance(item, ast.If) and len(items) > 1 and isinstance(item.body[-1], ast.Return | ast.Continue):
+            yield BugEdit(BugKind.BRANCH, node, field, [*items[:number], *items[number + 1 :]])
         elif isinstance(item, ast.Continue):
-            yield BugEdit(Bug.CALL, node, field, [*held[:number], ast.copy_location(ast.Break(), item)])
+            yield BugEdit(BugKind.CALL, node, field, [*items[:number], ast.copy_location(ast.Break(), item)])
 
 
 def _node_edits(node: ast.AST) -> Iterator[BugEdit]:
     match node:
         case ast.If(orelse=[_, *_]):
-            yield BugEdit(Bug.BRANCH, node, "orelse", [])
+            yield BugEdit(BugKind.BRANCH, node, "orelse", [])
         case ast.AugAssign(op=ast.Add() | ast.Sub()):
-            yield BugEdit(Bug.OPERATOR, node, "op", _OPERATORS[type(node.op)]())
+            yield BugEdit(BugKind.OPERATOR, node, "op", _OPERATORS[type(node.op)]())
         case ast.comprehension(ifs=[_, *_]):
-            yield BugEdit(Bug.BRANCH, node, "ifs", node.ifs[1:])
+            yield BugEdit(BugKind.BRANCH, node, "ifs", node.ifs[1:])
         case ast.Lambda(body=ast.Tuple(elts=[first, second])):
-            yield BugEdit(Bug.SWAPPED, node.body, "elts", [second, first])
+            yield BugEdit(BugKind.SWAPPED, node.body, "elts", [second, first])
         case ast.Slice(lower=ast.expr() as lower, upper=None):
-            yield BugEdit(Bug.OFF_BY_ONE, node, "lower", _shifted(lower, 1))
+            yield BugEdit(BugKind.OFF_BY_ONE, node, "lower", _shifted(lower, 1))
 
 
-def _replacements(held: ast.expr, parent: ast.AST) -> Iterator[tuple[Bug, ast.expr]]:
-    match held:
+def _replacements(expression: ast.expr, parent: ast.AST) -> Iterator[tuple[BugKind, ast.expr]]:
+    match expression:
         case ast.Compare(ops=[op, *rest]):
             for other in _COMPARISONS.get(type(op), ()):
-                yield Bug.COMPARISON, _with(held, ops=[other(), *rest])
+                yield BugKind.COMPARISON, _with(expression, ops=[other(), *rest])
         case ast.BoolOp():
-            yield Bug.OPERATOR, _with(held, op=ast.Or() if isinstance(held.op, ast.And) else ast.And())
+            yield BugKind.OPERATOR, _with(expression, op=ast.Or() if isinstance(expression.op, ast.And) else ast.And())
         case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand) if not isinstance(operand, ast.Constant):
-            yield Bug.OPERATOR, operand
+            yield BugKind.OPERATOR, operand
         case ast.BinOp():
-            yield from _arithmetic(held)
+            yield from _arithmetic(expression)
         case ast.IfExp():
-            yield Bug.SWAPPED, _with(held, body=held.orelse, orelse=held.body)
+            yield BugKind.SWAPPED, _with(expression, body=expression.orelse, orelse=expression.body)
         case ast.Call():
-            yield from _calls(held)
+            yield from _calls(expression)
         case ast.Constant(value=bool() as flag) if isinstance(parent, ast.Assign):
-            yield Bug.OFF_BY_ONE, _with(held, value=not flag)
+            yield BugKind.OFF_BY_ONE, _with(expression, value=not flag)
         case ast.Constant(value=int() as number) if not isinstance(number, bool) and _counts(parent):
-            yield Bug.OFF_BY_ONE, _with(held, value=number - 1 if number > 0 else number + 1)
+            yield BugKind.OFF_BY_ONE, _with(expression, value=number - 1 if number > 0 else number + 1)
 
 
 def _counts(parent: ast.AST) -> bool:
@@ -133,43 +133,43 @@ def _counts(parent: ast.AST) -> bool:
     return isinstance(parent, ast.Assign | ast.Compare | ast.Slice | ast.Tuple)
 
 
-def _arithmetic(held: ast.BinOp) -> Iterator[tuple[Bug, ast.expr]]:
-    if type(held.op) in _OPERATORS and not isinstance(held.left, ast.Constant | ast.JoinedStr | ast.List):
-        yield Bug.OPERATOR, _with(held, op=_OPERATORS[type(held.op)]())
-    if isinstance(held.op, ast.Add | ast.Sub) and isinstance(held.right, ast.Constant):
-        yield Bug.OFF_BY_ONE, held.left
-    elif isinstance(held.op, ast.Sub | ast.FloorDiv | ast.Mod):
-        yield Bug.SWAPPED, _with(held, left=held.right, right=held.left)
+def _arithmetic(expression: ast.BinOp) -> Iterator[tuple[BugKind, ast.expr]]:
+    if type(expression.op) in _OPERATORS and not isinstance(expression.left, ast.Constant | ast.JoinedStr | ast.List):
+        yield BugKind.OPERATOR, _with(expression, op=_OPERATORS[type(expression.op)]())
+    if isinstance(expression.op, ast.Add | ast.Sub) and isinstance(expression.right, ast.Constant):
+        yield BugKind.OFF_BY_ONE, expression.left
+    elif isinstance(expression.op, ast.Sub | ast.FloorDiv | ast.Mod):
+        yield BugKind.SWAPPED, _with(expression, left=expression.right, right=expression.left)
 
 
-def _calls(held: ast.Call) -> Iterator[tuple[Bug, ast.expr]]:
-    match held.func:
+def _calls(call: ast.Call) -> Iterator[tuple[BugKind, ast.expr]]:
+    match call.func:
         case ast.Name(id=name) if name in _CALLS:
-            yield Bug.CALL, _with(held, func=_with(held.func, id=_CALLS[name]))
+            yield BugKind.CALL, _with(call, func=_with(call.func, id=_CALLS[name]))
         case ast.Name(id="range"):
-            stop = 0 if len(held.args) == 1 else 1
-            args = [*held.args[:stop], _shifted(held.args[stop], -1), *held.args[stop + 1 :]]
-            yield Bug.OFF_BY_ONE, _with(held, args=args)
+            stop = 0 if len(call.args) == 1 else 1
+            args = [*call.args[:stop], _shifted(call.args[stop], -1), *call.args[stop + 1 :]]
+            yield BugKind.OFF_BY_ONE, _with(call, args=args)
         case ast.Attribute(attr=name) if name in _METHODS:
-            yield Bug.CALL, _with(held, func=_with(held.func, attr=_METHODS[name]))
-    for number, keyword in enumerate(held.keywords):
+            yield BugKind.CALL, _with(call, func=_with(call.func, attr=_METHODS[name]))
+    for number, keyword in enumerate(call.keywords):
         if keyword.arg in ("key", "reverse"):
-            yield Bug.CALL, _with(held, keywords=[*held.keywords[:number], *held.keywords[number + 1 :]])
+            yield BugKind.CALL, _with(call, keywords=[*call.keywords[:number], *call.keywords[number + 1 :]])
 
 
-def _shifted(held: ast.expr, by: int) -> ast.expr:
-    match held:
+def _shifted(expression: ast.expr, by: int) -> ast.expr:
+    match expression:
         case ast.Constant(value=int() as number):
-            return _with(held, value=number + by)
+            return _with(expression, value=number + by)
         case ast.BinOp(op=ast.Add() | ast.Sub(), right=ast.Constant()):
-            return held.left
-    one = ast.copy_location(ast.Constant(1), held)
-    return ast.copy_location(ast.BinOp(held, ast.Add() if by > 0 else ast.Sub(), one), held)
+            return expression.left
+    unit = ast.copy_location(ast.Constant(1), expression)
+    return ast.copy_location(ast.BinOp(expression, ast.Add() if by > 0 else ast.Sub(), unit), expression)
 
 
 def _with(node: ast.expr, **changes: Any) -> Any:
     """Return a copy of a node with some fields changed."""
     twin = copy(node)
-    for name, held in changes.items():
-        setattr(twin, name, held)
+    for name, value in changes.items():
+        setattr(twin, name, value)
     return twin

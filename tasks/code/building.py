@@ -9,8 +9,8 @@ from typing import Any
 
 from agentgym.procedural import NoFit
 from agentgym.tasks.code.cases import Case, Trial
-from agentgym.tasks.code.families import Draft, Family, Function, Kind, Program
-from agentgym.tasks.code.running import printed
+from agentgym.tasks.code.families import CodeDraft, CodeFamily, Function, Program, TaskKind
+from agentgym.tasks.code.running import output_of
 
 _ASKS = (
     "Write a Python function that does the following.",
@@ -34,7 +34,7 @@ class Content:
     gold: dict[str, Any]
 
 
-def build(family: Family, draft: Draft, rng: Random) -> Content:
+def build(family: CodeFamily, draft: CodeDraft, rng: Random) -> Content:
     """Return the content of a task. Raises `NoFit` if the draft makes a poor one."""
     text = family.word(draft, rng).strip()
     if isinstance(draft, Program):
@@ -42,18 +42,18 @@ def build(family: Family, draft: Draft, rng: Random) -> Content:
     return _function(family, draft, text, rng)
 
 
-def _program(family: Family, draft: Program, text: str) -> Content:
-    answer = printed(draft.code)
+def _program(family: CodeFamily, draft: Program, text: str) -> Content:
+    answer = output_of(draft.code)
     if len(answer) > _LONGEST_ANSWER:
         raise NoFit
     data: dict[str, Any] = {"kind": family.kind.value, "needs_code": draft.needs_code}
-    if family.kind is Kind.PREDICT:
+    if family.kind is TaskKind.PREDICT:
         text = f"{text}\n\n```python\n{draft.code}```"
         data["code"] = draft.code
     return Content(text, data, {"answer": answer, "code": draft.code})
 
 
-def _function(family: Family, draft: Function, text: str, rng: Random) -> Content:
+def _function(family: CodeFamily, draft: Function, text: str, rng: Random) -> Content:
     trial = Trial(draft, rng)
     if not trial.is_good:
         raise NoFit
@@ -65,20 +65,20 @@ def _function(family: Family, draft: Function, text: str, rng: Random) -> Conten
         "signature": draft.signature,
         "examples": [case.to_dict() for case in examples],
     }
-    if family.kind is Kind.FIX:
+    if family.kind is TaskKind.FIX:
         broken = trial.bugs(2 if family.level == 5 else 1)
         if broken is None:
             raise NoFit
         data["code"] = broken.source
-        asked = f"{text}\n\n{rng.choice(_BUGGY)}\n\n```python\n{broken.source}```"
+        request = f"{text}\n\n{rng.choice(_BUGGY)}\n\n```python\n{broken.source}```"
     else:
-        asked = f"{rng.choice(_ASKS)} {text}\n\n```python\n{draft.signature}\n```"
-    prompt = f"{asked}\n\nExamples:\n{_shown(draft.entry_point, examples)}"
+        request = f"{rng.choice(_ASKS)} {text}\n\n```python\n{draft.signature}\n```"
+    prompt = f"{request}\n\nExamples:\n{_example_lines(draft.entry_point, examples)}"
     gold = {"code": draft.source, "cases": [case.to_dict() for case in trial.hidden_cases()]}
     return Content(prompt, data, gold)
 
 
-def _shown(entry_point: str, examples: Sequence[Case]) -> str:
+def _example_lines(entry_point: str, examples: Sequence[Case]) -> str:
     """Return the examples as lines of calls and results."""
     lines = []
     for case in examples:

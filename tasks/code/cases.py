@@ -59,12 +59,12 @@ class Trial:
 
     def __init__(self, function: Function, rng: Random):
         self._function = function
-        drawn = [*function.edges, *(function.draw_args(rng) for _ in range(DRAWN))]
-        self.inputs: list[Arguments] = list({repr(args): args for args in drawn}.values())
+        arguments = [*function.edges, *(function.draw_args(rng) for _ in range(DRAWN))]
+        self.inputs: list[Arguments] = list({repr(args): args for args in arguments}.values())
         self.expected = outcomes(load(function.source, function.entry_point), self.inputs)
         self._tree = parse(function.source)
-        found = edits(self._tree)
-        self._edits = rng.sample(found, min(NEAR_MISSES, len(found)))
+        candidates = edits(self._tree)
+        self._edits = rng.sample(candidates, min(NEAR_MISSES, len(candidates)))
         self._killers = {number: self._failed((edit,)) for number, edit in enumerate(self._edits)}
         self.hidden = self._choose()
 
@@ -90,16 +90,16 @@ class Trial:
         return [self._case(number) for number in self.hidden]
 
     def bugs(self, count: int) -> NearMiss | None:
-        """Return a near miss with `count` edits, each of which is a bug by itself, that does not always crash."""
+        """Return a near miss with `count` edits that are bugs even alone; it does not always crash."""
         hidden = set(self.hidden)
         serious = [number for number, killers in self._killers.items() if len(hidden & killers) >= KILLS]
         for start in range(len(serious) - count + 1):
-            chosen = tuple(self._edits[number] for number in serious[start : start + count])
-            if len({id(edit.node) for edit in chosen}) < count:
+            bug_edits = tuple(self._edits[number] for number in serious[start : start + count])
+            if len({id(edit.node) for edit in bug_edits}) < count:
                 continue
-            failed = hidden & self._failed(chosen)
-            if len(failed) >= KILLS and not self._always_crashes(chosen):
-                return NearMiss(chosen, self._source(chosen), len(failed))
+            failed = hidden & self._failed(bug_edits)
+            if len(failed) >= KILLS and not self._always_crashes(bug_edits):
+                return NearMiss(bug_edits, self._source(bug_edits), len(failed))
         return None
 
     def _choose(self) -> list[int]:
@@ -113,24 +113,24 @@ class Trial:
         more = [number for number in rest if number not in hidden]
         return hidden + more[: max(0, LEAST + 2 - len(hidden))]
 
-    def _failed(self, chosen: Sequence[BugEdit]) -> set[int]:
-        results = self._results(chosen)
+    def _failed(self, bug_edits: Sequence[BugEdit]) -> set[int]:
+        results = self._results(bug_edits)
         return {number for number, result in enumerate(results) if _differ(result, self.expected[number])}
 
-    def _always_crashes(self, chosen: Sequence[BugEdit]) -> bool:
-        results = self._results(chosen)
+    def _always_crashes(self, bug_edits: Sequence[BugEdit]) -> bool:
+        results = self._results(bug_edits)
         return all(isinstance(results[number], Crash) for number in self.hidden)
 
-    def _results(self, chosen: Sequence[BugEdit]) -> list[Any]:
-        if chosen:
-            with chosen[0].applied():
-                return self._results(chosen[1:])
+    def _results(self, bug_edits: Sequence[BugEdit]) -> list[Any]:
+        if bug_edits:
+            with bug_edits[0].applied():
+                return self._results(bug_edits[1:])
         return outcomes(load(self._tree, self._function.entry_point), self.inputs)
 
-    def _source(self, chosen: Sequence[BugEdit]) -> str:
-        if chosen:
-            with chosen[0].applied():
-                return self._source(chosen[1:])
+    def _source(self, bug_edits: Sequence[BugEdit]) -> str:
+        if bug_edits:
+            with bug_edits[0].applied():
+                return self._source(bug_edits[1:])
         return ast.unparse(self._tree) + "\n"
 
     def _length(self, number: int) -> int:

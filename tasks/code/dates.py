@@ -182,7 +182,7 @@ def reformat_date(rng: Random) -> Function:
     parts, order = rng.choice(
         (("D{s}M{s}Y", "d, m, y"), ("M{s}D{s}Y", "m, d, y"), ("Y{s}M{s}D", "y, m, d"), ("Y{s}D{s}M", "y, d, m"))
     )
-    wanted, code = rng.choice(
+    result, code = rng.choice(
         (
             ("the English name of its weekday, such as `Monday`", f"{_DAYS!r}[date(y, m, d).weekday()]"),
             ("the date as `Y-M-D`, with two digits for month and day", "date(y, m, d).isoformat()"),
@@ -210,8 +210,8 @@ def reformat_date(rng: Random) -> Function:
         return (sep.join(str(values[name]) for name in order.split(", ")),)
 
     def draw(r: Random) -> Arguments:
-        drawn = day(r)
-        return text(drawn.year, drawn.month, drawn.day + (r.random() < 0.1) * 20)
+        random_day = day(r)
+        return text(random_day.year, random_day.month, random_day.day + (r.random() < 0.1) * 20)
 
     edges = (
         text(2024, 2, 29),
@@ -221,5 +221,5 @@ def reformat_date(rng: Random) -> Function:
         text(2022, 11, 5),
         ("12" + sep + "x" + sep + "2020",),
     )
-    words = {"given": "`" + parts.replace("{s}", sep) + "`", "wanted": wanted, "bad": repr(bad)}
+    words = {"given": "`" + parts.replace("{s}", sep) + "`", "wanted": result, "bad": repr(bad)}
     return Function(source, words, draw, edges)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
-from agentgym.tasks.code.families import FAMILIES, Area, Family, Function, Kind, Program, register
+from agentgym.tasks.code.families import FAMILIES, Area, CodeFamily, Function, Program, TaskKind, register
 
 _FIX = (
     "{rule}",
@@ -21,11 +21,11 @@ _TRACE = (
 )
 
 
-def _functions(areas: tuple[Area, ...], levels: range, held_out: bool) -> list[Family]:
+def _functions(areas: tuple[Area, ...], levels: range, held_out: bool) -> list[CodeFamily]:
     return [
         family
         for family in FAMILIES.values()
-        if family.kind is Kind.FUNCTION
+        if family.kind is TaskKind.FUNCTION
         and family.area in areas
         and family.level in levels
         and family.held_out == held_out
@@ -37,25 +37,25 @@ def _fix(name: str, level: int, areas: tuple[Area, ...], levels: range, held_out
 
     def draw(rng: Random) -> Function:
         base = rng.choice(_functions(areas, levels, held_out))
-        drawn = base.draw(rng)
-        assert isinstance(drawn, Function)
-        rule = base.word(drawn, rng).strip()
-        return Function(drawn.source, {"rule": rule}, drawn.draw_args, drawn.edges)
+        function = base.draw(rng)
+        assert isinstance(function, Function)
+        rule = base.word(function, rng).strip()
+        return Function(function.source, {"rule": rule}, function.draw_args, function.edges)
 
-    register(Kind.FIX, areas[0], level, *_FIX, held_out=held_out, name=name)(draw)
+    register(TaskKind.FIX, areas[0], level, *_FIX, held_out=held_out, name=name)(draw)
 
 
 def _trace(name: str, level: int, areas: tuple[Area, ...], levels: range, held_out: bool = False) -> None:
     """Register a family that shows a function of some areas and levels with one call."""
 
     def draw(rng: Random) -> Program:
-        drawn = rng.choice(_functions(areas, levels, held_out)).draw(rng)
-        assert isinstance(drawn, Function)
-        call = ", ".join(map(repr, drawn.draw_args(rng)))
-        code = f"{drawn.source}\n\nprint(repr({drawn.entry_point}({call})))\n"
-        return Program(code, part=drawn.source)
+        function = rng.choice(_functions(areas, levels, held_out)).draw(rng)
+        assert isinstance(function, Function)
+        call = ", ".join(map(repr, function.draw_args(rng)))
+        code = f"{function.source}\n\nprint(repr({function.entry_point}({call})))\n"
+        return Program(code, part=function.source)
 
-    register(Kind.PREDICT, areas[0], level, *_TRACE, held_out=held_out, name=name)(draw)
+    register(TaskKind.PREDICT, areas[0], level, *_TRACE, held_out=held_out, name=name)(draw)
 
 
 _EVERY = tuple(Area)

@@ -19,7 +19,7 @@ from agentgym.procedural import Families
 Arguments = tuple[Any, ...]
 
 
-class Kind(StrEnum):
+class TaskKind(StrEnum):
     """The kind of work that a task asks for."""
 
     VALUE = "value"
@@ -100,14 +100,14 @@ class Function:
         return self.signature[4:].partition("(")[0]
 
 
-Draft = Program | Function
+CodeDraft = Program | Function
 
 
 @dataclass(frozen=True)
-class Family(procedural.Family[Random, Draft]):
+class CodeFamily(procedural.Family[Random, CodeDraft]):
     """A kind of programming task."""
 
-    kind: Kind
+    kind: TaskKind
     area: Area
 
     @property
@@ -116,14 +116,14 @@ class Family(procedural.Family[Random, Draft]):
         return (self.kind.value, self.name, self.area.value)
 
 
-FAMILIES: Families[Family] = Families(Family)
+FAMILIES: Families[CodeFamily] = Families(CodeFamily)
 """Every family by name."""
 
-Draw = TypeVar("Draw", bound=Callable[[Random], Draft])
+Draw = TypeVar("Draw", bound=Callable[[Random], CodeDraft])
 
 
 def register(
-    kind: Kind, area: Area, level: int, *phrasings: str, held_out: bool = False, name: str | None = None
+    kind: TaskKind, area: Area, level: int, *phrasings: str, held_out: bool = False, name: str | None = None
 ) -> Callable[[Draw], Draw]:
     """Return a decorator that registers a function that draws, by default under the function's name."""
     return FAMILIES.register(level, *phrasings, name=name, kind=kind, area=area, held_out=held_out)
@@ -131,20 +131,20 @@ def register(
 
 def value(area: Area, level: int, *phrasings: str, held_out: bool = False) -> Callable[[Draw], Draw]:
     """Return a decorator that registers a family of value tasks."""
-    return register(Kind.VALUE, area, level, *phrasings, held_out=held_out)
+    return register(TaskKind.VALUE, area, level, *phrasings, held_out=held_out)
 
 
 def function(area: Area, level: int, *phrasings: str, held_out: bool = False) -> Callable[[Draw], Draw]:
     """Return a decorator that registers a family of function tasks."""
-    return register(Kind.FUNCTION, area, level, *phrasings, held_out=held_out)
+    return register(TaskKind.FUNCTION, area, level, *phrasings, held_out=held_out)
 
 
 def predict(area: Area, level: int, *phrasings: str, held_out: bool = False) -> Callable[[Draw], Draw]:
     """Return a decorator that registers a family of predict tasks; the program follows the phrasing in the prompt."""
-    return register(Kind.PREDICT, area, level, *phrasings, held_out=held_out)
+    return register(TaskKind.PREDICT, area, level, *phrasings, held_out=held_out)
 
 
 def block(text: str) -> str:
     """Return source from an indented string literal, without the lines that an empty part left blank."""
-    kept = [line for line in text.split("\n") if line.strip() or not line]
-    return dedent("\n".join(kept)).strip("\n") + "\n"
+    lines = [line for line in text.split("\n") if line.strip() or not line]
+    return dedent("\n".join(lines)).strip("\n") + "\n"

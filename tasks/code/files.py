@@ -15,7 +15,7 @@ from agentgym.base.choices import one_of
 from agentgym.base.errors import UsageError
 from agentgym.core.task import Task, TaskList
 from agentgym.core.task_files import LeftOut, Quarantine
-from agentgym.tasks.code.formats import FORMATS, Entry
+from agentgym.tasks.code.formats import FORMATS, CodeEntry
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import existing, files_in, read_json, read_records, read_text
 from agentgym.tasks.splitting import Splitter, refuse_empty
@@ -46,15 +46,15 @@ class CodeFileTasks(TaskList):
         self.format = _detect(entries) if format == "auto" and entries else format
         splitter = Splitter.of(split_by, {entry.file for entry in entries})
         published = split_by == "auto" and splitter.rule == "hash"
-        kept = read_tasks(entries, lambda entry: self._task(entry, splitter, published), quarantine)
+        tasks = read_tasks(entries, lambda entry: self._task(entry, splitter, published), quarantine)
         self.left_out = quarantine.entries
-        quarantine.close(len(kept))
-        super().__init__(read.task for read in kept)
+        quarantine.close(len(tasks))
+        super().__init__(read.task for read in tasks)
 
-    def _task(self, entry: Entry, splitter: Splitter, published: bool) -> Task:
-        known = FORMATS[self.format]
-        content = known.read(entry)
-        split = (known.split(entry) if published else None) or splitter.split(
+    def _task(self, entry: CodeEntry, splitter: Splitter, published: bool) -> Task:
+        code_format = FORMATS[self.format]
+        content = code_format.read(entry)
+        split = (code_format.split(entry) if published else None) or splitter.split(
             entry.file, f"{content.prompt}|{content.gold}"
         )
         return Task(
@@ -68,25 +68,25 @@ class CodeFileTasks(TaskList):
         )
 
 
-def _entries(path: Path, quarantine: Quarantine) -> list[Entry]:
+def _entries(path: Path, quarantine: Quarantine) -> list[CodeEntry]:
     if path.is_dir() and (path / "python_programs").is_dir():
         return list(_quixbugs_folder(path))
     files = [file for file in files_in(path) if file.name != _SUPPORT] if path.is_dir() else [path]
     if not files:
         raise UsageError(f"{str(path)!r} has no file of entries (.jsonl, .json or .parquet)")
-    found: list[Entry] = []
+    entries: list[CodeEntry] = []
     counts = dict.fromkeys(files, 0)
     for file in files:
         before = len(quarantine.entries)
         support = _support(file.parent / _SUPPORT)
         records = list(read_records(file, quarantine))
         counts[file] = len(records) + len(quarantine.entries) - before
-        found += (Entry(record.where, record.fields, file, record.number, support) for record in records)
+        entries += (CodeEntry(record.where, record.fields, file, record.number, support) for record in records)
     refuse_empty(counts)
-    return found
+    return entries
 
 
-def _quixbugs_folder(folder: Path) -> Iterator[Entry]:
+def _quixbugs_folder(folder: Path) -> Iterator[CodeEntry]:
     """Read the layout of the QuixBugs repository; programs without a fixed version or tests are skipped."""
     helper = folder / "python_testcases" / "node.py"
     support = {"node.py": read_text(helper)} if helper.is_file() else {}
@@ -98,13 +98,13 @@ def _quixbugs_folder(folder: Path) -> Iterator[Entry]:
             fields: dict[str, Any] = {"id": name, "buggy": read_text(buggy), "fixed": read_text(fixed)}
             fields |= {"pytest": read_text(tests), "json_cases": read_text(cases) if cases.is_file() else None}
             # The repository has no splits, whatever its folder is called.
-            yield Entry(str(buggy), fields, Path(), number, support)
+            yield CodeEntry(str(buggy), fields, Path(), number, support)
 
 
-def _detect(entries: list[Entry]) -> str:
+def _detect(entries: list[CodeEntry]) -> str:
     for entry in entries:
-        for name, known in FORMATS.items():
-            if all(field in entry.fields for field in known.fields):
+        for name, code_format in FORMATS.items():
+            if all(field in entry.fields for field in code_format.fields):
                 return name
     entry = entries[0]
     raise UsageError(
@@ -116,7 +116,7 @@ def _detect(entries: list[Entry]) -> str:
 def _support(file: Path) -> Mapping[str, str]:
     if not file.is_file():
         return {}
-    found = read_json(file)
-    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+    helpers = read_json(file)
+    if not isinstance(helpers, dict) or not all(isinstance(text, str) for text in helpers.values()):
         raise UsageError(f"{file}: helper files must be an object that maps file names to texts")
-    return found
+    return helpers

@@ -17,9 +17,9 @@ from agentgym.core.task import TEST, TRAIN, VALIDATION
 from agentgym.core.task_files import Unusable, Why
 from agentgym.tasks.code.asserts import (
     assert_example,
-    asserted,
     asserts_check,
     called_function,
+    expected_results,
     helpers,
     literal,
     literal_call,
@@ -27,7 +27,7 @@ from agentgym.tasks.code.asserts import (
     plain_cases,
     pytest_check,
 )
-from agentgym.tasks.code.families import Kind
+from agentgym.tasks.code.families import TaskKind
 from agentgym.tasks.records import Record
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -37,7 +37,7 @@ _ERRORS = (SyntaxError, ValueError, RecursionError)
 
 
 @dataclass(frozen=True)
-class Entry(Record):
+class CodeEntry(Record):
     """One entry of a file."""
 
     support: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class EntryContent:
 
 
 @dataclass(frozen=True)
-class Format:
+class CodeFormat:
     """A public format.
 
     Args:
@@ -67,23 +67,23 @@ class Format:
     """
 
     fields: tuple[str, ...]
-    read: Callable[[Entry], EntryContent]
-    split: Callable[[Entry], str | None] = lambda entry: None
+    read: Callable[[CodeEntry], EntryContent]
+    split: Callable[[CodeEntry], str | None] = lambda entry: None
     """Returns the split that the data set itself assigns to an entry, if any."""
 
 
-def human_eval(entry: Entry) -> EntryContent:
+def human_eval(entry: CodeEntry) -> EntryContent:
     """Read a HumanEval problem: complete a function from its head and description."""
     prompt, name = entry.text("prompt"), entry.text("entry_point")
     code = prompt + entry.text("canonical_solution")
     head = prompt.split(f"def {name}(")[0].strip()
     try:
-        data = _function_data(Kind.FUNCTION, code, name)
+        data = _function_data(TaskKind.FUNCTION, code, name)
         head = _before(code, name)
         data["prelude"] = f"{head}\n" if head else ""
         check = only_candidate(entry.text("test").strip() + "\n", name)
-        shown = shown_examples(ast.get_docstring(_function(code, name)) or "", name)
-        data["examples"] = _not_denied(shown, asserted(check))
+        examples = docstring_examples(ast.get_docstring(_function(code, name)) or "", name)
+        data["examples"] = _uncontradicted(examples, expected_results(check))
     except _ERRORS as error:
         raise Unusable(f"its prompt, solution or test is not Python: {error}") from error
     return EntryContent(
@@ -96,7 +96,7 @@ def human_eval(entry: Entry) -> EntryContent:
     )
 
 
-def mbpp(entry: Entry) -> EntryContent:
+def mbpp(entry: CodeEntry) -> EntryContent:
     """Read an MBPP problem, in the original (`text`) or the sanitized (`prompt`) form."""
     code, tests = entry.text("code").replace("\r\n", "\n"), entry.texts("test_list")
     if not tests:
@@ -107,17 +107,17 @@ def mbpp(entry: Entry) -> EntryContent:
         name = called_function(code, tests)
         if name is None:
             raise Unusable("its tests call no function that its code defines")
-        data = _function_data(Kind.FUNCTION, code, name)
+        data = _function_data(TaskKind.FUNCTION, code, name)
         data["prelude"] = helpers(code, name, "\n".join([setup, *tests]))
         example = assert_example(tests[0], name)
         check = asserts_check(name, tests, setup)
     except _ERRORS as error:
         raise Unusable(f"its code or tests are not Python: {error}") from error
     data["examples"] = [example] if example else []
-    shown = "" if example else f"\n\nIt is tested like this:\n{tests[0].strip()}"
+    first_test = "" if example else f"\n\nIt is tested like this:\n{tests[0].strip()}"
     return EntryContent(
         name=entry.label("task_id"),
-        prompt=f"{entry.text('text', 'prompt').strip()}\n\n```python\n{data['signature']}\n```{shown}",
+        prompt=f"{entry.text('text', 'prompt').strip()}\n\n```python\n{data['signature']}\n```{first_test}",
         difficulty=_size_level(code),
         data=data,
         gold={"code": code, "check": check},
@@ -125,7 +125,7 @@ def mbpp(entry: Entry) -> EntryContent:
     )
 
 
-def mbpp_split(entry: Entry) -> str | None:
+def mbpp_split(entry: CodeEntry) -> str | None:
     """Return the split that MBPP assigns to a problem by its number; the ten few-shot problems count as training."""
     number = entry.label("task_id")
     if not number.isdecimal() or not 1 <= int(number) <= _MBPP_PROBLEMS:
@@ -133,7 +133,7 @@ def mbpp_split(entry: Entry) -> str | None:
     return TEST if 11 <= int(number) <= 510 else VALIDATION if 511 <= int(number) <= 600 else TRAIN
 
 
-def gsm8k(entry: Entry) -> EntryContent:
+def gsm8k(entry: CodeEntry) -> EntryContent:
     """Read a GSM8K problem: a story whose answer, a number, follows `####`."""
     steps, mark, last = entry.text("answer").rpartition("####")
     number = last.strip().replace(",", "").replace("$", "")
@@ -144,21 +144,21 @@ def gsm8k(entry: Entry) -> EntryContent:
         name="",
         prompt=entry.text("question").strip(),
         difficulty=min(5, max(1, steps.count("<<"))),
-        data={"kind": Kind.VALUE.value, "needs_code": False},
+        data={"kind": TaskKind.VALUE.value, "needs_code": False},
         gold={"answer": answer, "code": f"print({answer})\n"},
         area="numeric",
     )
 
 
-def quixbugs(entry: Entry) -> EntryContent:
+def quixbugs(entry: CodeEntry) -> EntryContent:
     """Read a QuixBugs program: repair a classic algorithm with one wrong line."""
     name, tests = entry.text("id"), entry.text("pytest")
     try:
         buggy, description = _without_notes(entry.text("buggy"))
         fixed, _ = _without_notes(entry.text("fixed"))
-        data = _function_data(Kind.FIX, fixed, name) | {"code": buggy}
+        data = _function_data(TaskKind.FIX, fixed, name) | {"code": buggy}
         cases = _json_cases(entry, str(entry.fields.get("json_cases") or ""))
-        gold, examples = _quixbugs_tests(name, tests, cases, shown_examples(description, name), entry.support)
+        gold, examples = _quixbugs_tests(name, tests, cases, docstring_examples(description, name), entry.support)
     except _ERRORS as error:
         raise Unusable(f"its programs or tests are not Python: {error}") from error
     data["examples"] = examples
@@ -172,35 +172,35 @@ def quixbugs(entry: Entry) -> EntryContent:
     )
 
 
-def shown_examples(text: str, entry_point: str) -> list[dict[str, str]]:
+def docstring_examples(text: str, entry_point: str) -> list[dict[str, str]]:
     """Return at most three calls with results that a description shows, as far as both are plain literals."""
     pairs: list[tuple[str, str]] = []
-    with suppress(ValueError):  # looks like a session but is none
+    with suppress(ValueError):  # looks like a session but cannot be parsed
         pairs += [(example.source, example.want) for example in DocTestParser().get_examples(text)]
     pairs += [(match["call"], match["value"]) for match in _SHOWN.finditer(text)]
-    found: dict[str, str] = {}
+    expected: dict[str, str] = {}
     for call, value in pairs:
         args, expect = literal_call(call, entry_point), literal(value)
         if args is not None and expect is not None:
-            found.setdefault(args, expect)
-    return [{"args": args, "expect": expect} for args, expect in found.items()][:3]
+            expected.setdefault(args, expect)
+    return [{"args": args, "expect": expect} for args, expect in expected.items()][:3]
 
 
 FORMATS = {
-    "humaneval": Format(("canonical_solution", "entry_point"), human_eval),
-    "mbpp": Format(("code", "test_list"), mbpp, mbpp_split),
-    "gsm8k": Format(("question", "answer"), gsm8k),
-    "quixbugs": Format(("buggy", "fixed"), quixbugs),
+    "humaneval": CodeFormat(("canonical_solution", "entry_point"), human_eval),
+    "mbpp": CodeFormat(("code", "test_list"), mbpp, mbpp_split),
+    "gsm8k": CodeFormat(("question", "answer"), gsm8k),
+    "quixbugs": CodeFormat(("buggy", "fixed"), quixbugs),
 }
 """The formats by name."""
 
 
-def _not_denied(shown: list[dict[str, str]], known: Mapping[str, str]) -> list[dict[str, str]]:
+def _uncontradicted(examples: list[dict[str, str]], results: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the examples that the check does not contradict: some descriptions are wrong about their own function."""
-    return [case for case in shown if known.get(case["args"], case["expect"]) == case["expect"]]
+    return [case for case in examples if results.get(case["args"], case["expect"]) == case["expect"]]
 
 
-def _function_data(kind: Kind, code: str, name: str) -> dict[str, Any]:
+def _function_data(kind: TaskKind, code: str, name: str) -> dict[str, Any]:
     """Return the task data of a function, taken from its correct source. Raises `ValueError` if it defines none."""
     head = deepcopy(_function(code, name))
     head.body, head.decorator_list = [ast.Pass()], []
@@ -212,7 +212,7 @@ def _function(code: str, name: str) -> ast.FunctionDef:
     """Return the function with a name; the last definition counts."""
     nodes = [node for node in parse(code).body if isinstance(node, ast.FunctionDef) and node.name == name]
     if not nodes:
-        raise ValueError(f"there is no function {name!r}")
+        raise ValueError(f"no function {name!r}")
     return nodes[-1]
 
 
@@ -224,7 +224,7 @@ def _before(code: str, name: str) -> str:
 
 
 def _quixbugs_tests(
-    name: str, tests: str, cases: list[tuple[Any, Any]], shown: list[dict[str, str]], support: Mapping[str, str]
+    name: str, tests: str, cases: list[tuple[Any, Any]], examples: list[dict[str, str]], support: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[dict[str, str]]]:
     """Return the hidden cases if the tests only compare results, else a check; and the examples to show."""
     plain = plain_cases(tests, cases)
@@ -232,22 +232,22 @@ def _quixbugs_tests(
         node = support.get("node.py", "") if "from node import" in tests else ""
         if "from node import" in tests and not node:
             raise Unusable("its tests need node.py, which is not among the helper files", Why.UNSUPPORTED)
-        return {"check": pytest_check(name, tests, cases, node)}, shown
-    used = {case["args"] for case in shown}
-    written = [{"args": repr(tuple(args)), "expect": repr(expect)} for args, expect in plain]
-    hidden = [case for case in written if case["args"] not in used]
-    return ({"cases": hidden}, shown) if len(hidden) > 1 else ({"cases": written}, [])
+        return {"check": pytest_check(name, tests, cases, node)}, examples
+    used = {case["args"] for case in examples}
+    all_cases = [{"args": repr(tuple(args)), "expect": repr(expect)} for args, expect in plain]
+    hidden = [case for case in all_cases if case["args"] not in used]
+    return ({"cases": hidden}, examples) if len(hidden) > 1 else ({"cases": all_cases}, [])
 
 
-def _json_cases(entry: Entry, text: str) -> list[tuple[Any, Any]]:
+def _json_cases(entry: CodeEntry, text: str) -> list[tuple[Any, Any]]:
     cases = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
             try:
-                given, expected = json.loads(line)
+                arguments, expected = json.loads(line)
             except (ValueError, TypeError, RecursionError) as error:
                 raise Unusable(f"test case {number} is not a pair of input and output: {error}") from error
-            cases.append((given if isinstance(given, list) else [given], expected))
+            cases.append((arguments if isinstance(arguments, list) else [arguments], expected))
     return cases
 
 

@@ -290,9 +290,10 @@ def nested_lists(rng: Random) -> Function:
             return {code}
     """)
 
-    def nest(r: Random, left: int) -> str:
+    def nest(r: Random, levels: int) -> str:
         inner = [
-            nest(r, left - 1) if left and r.random() < 0.4 else str(r.randint(-9, 20)) for _ in range(r.randint(1, 4))
+            nest(r, levels - 1) if levels and r.random() < 0.4 else str(r.randint(-9, 20))
+            for _ in range(r.randint(1, 4))
         ]
         return o + s.join(inner) + c
 

@@ -156,10 +156,10 @@ def ints(rng: Random, least: int = 3, most: int = 9, low: int = -12, high: int =
 
 def words(rng: Random, least: int = 3, most: int = 8) -> list[str]:
     """Draw a list of words, sometimes with repeats."""
-    drawn = [rng.choice(WORDS) for _ in range(rng.randint(least, most))]
+    items = [rng.choice(WORDS) for _ in range(rng.randint(least, most))]
     if rng.random() < 0.4:
-        drawn.append(rng.choice(drawn))
-    return drawn
+        items.append(rng.choice(items))
+    return items
 
 
 def sentence(rng: Random) -> str:
@@ -176,8 +176,8 @@ def letters(rng: Random, alphabet: str, least: int, most: int) -> str:
 
 def day(rng: Random, first: int = 1996, last: int = 2031) -> date:
     """Draw a date between the starts of two years, month ends more often than other days."""
-    drawn = date(first, 1, 1) + timedelta(days=rng.randrange((last - first) * 365))
-    return drawn.replace(day=1) - timedelta(days=1) if rng.random() < 0.15 and drawn.year > first else drawn
+    result = date(first, 1, 1) + timedelta(days=rng.randrange((last - first) * 365))
+    return result.replace(day=1) - timedelta(days=1) if rng.random() < 0.15 and result.year > first else result
 
 
 def clock(rng: Random) -> str:
@@ -189,8 +189,8 @@ def edge_list(rng: Random, directed: bool = False, weights: tuple[int, int] | No
     """Draw distinct edges of a graph on a few numbered nodes."""
     nodes = rng.randint(4, 8)
     pairs = [(a, b) for a in range(nodes) for b in range(nodes) if (a != b if directed else a < b)]
-    chosen = rng.sample(pairs, min(len(pairs), rng.randint(nodes - 1, 2 * nodes)))
-    return [(*pair, rng.randint(*weights)) for pair in chosen] if weights else list(chosen)
+    edges = rng.sample(pairs, min(len(pairs), rng.randint(nodes - 1, 2 * nodes)))
+    return [(*pair, rng.randint(*weights)) for pair in edges] if weights else list(edges)
 
 
 def one_list(least: int = 3, most: int = 9, low: int = -12, high: int = 30) -> Callable[[Random], Arguments]:

@@ -72,7 +72,7 @@ def int_test(rng: Random) -> Clause:
 
 
 def int_map(rng: Random) -> Clause:
-    """Draw an expression of an integer: "the square of {x}". What words would say with a comma is a formula."""
+    """Draw an expression of an integer: "the square of {x}". Formulas replace words that would need a comma."""
     k, other = rng.randint(2, 9), rng.randint(1, 12)
     return rng.choice(
         (
@@ -126,7 +126,7 @@ def int_fold(rng: Random, what: str = "them") -> Clause:
 def word_test(rng: Random) -> Clause:
     """Draw a test of a word: "words that ..."."""
     k, letter, other = rng.randint(2, 5), rng.choice("aeiorstnl"), rng.choice("abcdmnprst")
-    some = "".join(sorted(rng.sample("abcdefghilmnoprst", 6)))
+    letters = "".join(sorted(rng.sample("abcdefghilmnoprst", 6)))
     return rng.choice(
         (
             Clause(f"have more than {k} characters", f"len({{x}}) > {k}"),
@@ -135,7 +135,7 @@ def word_test(rng: Random) -> Clause:
             Clause(f"have a length that is not a multiple of {k}", f"len({{x}}) % {k} != 0"),
             Clause(f"contain the letter {letter!r}", f"{letter!r} in {{x}}"),
             Clause(f"do not contain the letter {letter!r}", f"{letter!r} not in {{x}}"),
-            Clause(f"start with one of the letters {some!r}", f"{{x}}[:1] in tuple({some!r})"),
+            Clause(f"start with one of the letters {letters!r}", f"{{x}}[:1] in tuple({letters!r})"),
             Clause(f"do not end in {other!r}", f"not {{x}}.endswith({other!r})"),
             Clause("contain some character more than once", "len(set({x})) < len({x})"),
             Clause("do not contain any character more than once", "len(set({x})) == len({x})"),

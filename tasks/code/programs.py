@@ -70,7 +70,7 @@ def shows_text_methods(rng: Random) -> Program:
 @predict(Area.LISTS, 3, *_ASKS)
 def shows_dict(rng: Random) -> Program:
     """Update a dict in a loop."""
-    drawn, k = words(rng, 5, 8), rng.randint(2, 4)
+    texts, k = words(rng, 5, 8), rng.randint(2, 4)
     key = rng.choice(("w[0]", "len(w)", "w[-1]", f"w[:{k}][-1]"))
     update = rng.choice(
         (f"d.get(k, {k}) * 2 - len(w)", "d.pop(k, 0) + i", f"max(d.get(k, 0), i * {k})", "d.get(k, '') + w[-1]")
@@ -78,7 +78,7 @@ def shows_dict(rng: Random) -> Program:
     final = rng.choice(("d", "list(d.items())[::-1]", "sorted(d.items(), key=lambda p: str(p[1]))", "list(d.values())"))
     code = block(f"""
         d = {{}}
-        for i, w in enumerate({drawn}):
+        for i, w in enumerate({texts}):
             k = {key}
             d[k] = {update}
         print({final})

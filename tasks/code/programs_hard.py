@@ -189,14 +189,14 @@ def shows_machine(rng: Random) -> Program:
 @predict(Area.LISTS, 5, *_ASKS)
 def shows_comprehensions(rng: Random) -> Program:
     """Nest comprehensions and unpack."""
-    test, k, n, drawn = (
+    test, k, n, texts = (
         int_test(rng),
         rng.randint(2, 4),
         rng.randint(4, 6),
         rng.sample([w for w in WORDS if w.isascii()], 4),
     )
     code = block(f"""
-        words = {drawn}
+        words = {texts}
         grid = [[(r * {k} + c * c) % 11 - 2 for c in range({n})] for r in range({n})]
         first, *middle, last = [sum(x for x in row if {test.of("x")}) for row in zip(*grid)]
         table = {{w[:{k}]: [row[i] for row in grid[i:]] for i, w in enumerate(words)}}

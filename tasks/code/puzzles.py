@@ -21,8 +21,8 @@ def route(rng: Random) -> Program:
     """Find the cheapest route over listed roads."""
     roads, toll = edge_list(rng, weights=(2, 30)), rng.choice((0, rng.randint(1, 9)))
     a = rng.choice(roads)[0]
-    known = _known(roads, a)
-    b = rng.choice(sorted(known - {a}))
+    reachable = _reachable(roads, a)
+    b = rng.choice(sorted(reachable - {a}))
     cost = f"w + {toll}" if toll else "w"
     code = block(f"""
         roads = {roads}
@@ -37,11 +37,11 @@ def route(rng: Random) -> Program:
     return Program(code, {"roads": roads, "a": a, "b": b, "toll": words})
 
 
-def _known(roads: list[tuple[int, ...]], start: int) -> set[int]:
-    known = {start}
+def _reachable(roads: list[tuple[int, ...]], start: int) -> set[int]:
+    reached = {start}
     for _ in roads:
-        known |= {v for road in roads if road[0] in known or road[1] in known for v in road[:2]}
-    return known
+        reached |= {v for road in roads if road[0] in reached or road[1] in reached for v in road[:2]}
+    return reached
 
 
 @value(
@@ -100,10 +100,10 @@ def arrangements(rng: Random) -> Program:
         (f"there is at least one person between {b} and {c}", f"abs(p.index('{b}') - p.index('{c}')) > 1"),
         (f"{a} is neither first nor last", f"0 < p.index('{a}') < {len(people) - 1}"),
     )
-    chosen = rng.sample(rules, rng.randint(2, 3))
-    test = " and ".join(code for _, code in chosen)
+    rule_pairs = rng.sample(rules, rng.randint(2, 3))
+    test = " and ".join(code for _, code in rule_pairs)
     code = f"from itertools import permutations\n\nprint(sum(1 for p in permutations('{people}') if {test}))\n"
-    words = {"n": len(people), "people": listed(people), "rules": ", and ".join(text for text, _ in chosen)}
+    words = {"n": len(people), "people": listed(people), "rules": ", and ".join(text for text, _ in rule_pairs)}
     return Program(code, words)
 
 

@@ -21,7 +21,7 @@ from agentgym.tasks.code.material import letters, nth
 )
 def counting_out(rng: Random) -> Function:
     """Count people out of a circle."""
-    k, offset, left = rng.randint(2, 7), rng.randint(0, 2), rng.randint(1, 3)
+    k, offset, remain = rng.randint(2, 7), rng.randint(0, 2), rng.randint(1, 3)
     turn, grow = rng.choice(
         (("", ""), (f"; each time someone leaves, the count grows by one (first {k}, then {k + 1}, ...)", "k += 1"))
     )
@@ -37,7 +37,7 @@ def counting_out(rng: Random) -> Function:
             circle = list(people)
             out = []
             position, k = {offset}, {k}
-            for _ in range(len(people) - {left}):
+            for _ in range(len(people) - {remain}):
                 position = (position + k - 1) % len(circle)
                 out.append(circle[position])
                 circle = circle[:position] + circle[position + 1 :]
@@ -52,7 +52,7 @@ def counting_out(rng: Random) -> Function:
         "result": result,
     }
     words["stop"] = (
-        f"The game ends when {left} of them {'is' if left == 1 else 'are'} left (at once, if there are no more)."
+        f"The game ends when {remain} of them {'is' if remain == 1 else 'are'} left (at once, if there are no more)."
     )
     names = ["Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Hana", "Ivo", "Jun"]
     edges = (([],), (["Ada"],), (names[:3],), (names,), (["é", "b", "c", "d"],), (names[::-1][:5],))

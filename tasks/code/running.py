@@ -17,7 +17,7 @@ class Crash:
     error: str
 
 
-def printed(code: str) -> str:
+def output_of(code: str) -> str:
     """Run a program and return its output, without the final newline."""
     lines: list[str] = []
 

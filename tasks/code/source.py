@@ -36,7 +36,7 @@ from agentgym.tasks.code import (
     values_hard,
 )
 from agentgym.tasks.code.building import build
-from agentgym.tasks.code.families import FAMILIES, Family
+from agentgym.tasks.code.families import FAMILIES, CodeFamily
 
 FAMILY_MODULES = (
     tiny,
@@ -65,7 +65,7 @@ FAMILY_MODULES = (
 """The modules that fill `FAMILIES`."""
 
 
-class CodeTasks(ProceduralTasks[Family]):
+class CodeTasks(ProceduralTasks[CodeFamily]):
     """Values to compute, functions to write or repair, and programs whose output is predicted. No split ends.
 
     Tasks take turns over the levels, and within a level over its families.
@@ -91,11 +91,11 @@ class CodeTasks(ProceduralTasks[Family]):
         super().__init__(difficulty, families, seed, where={"kind": kinds})
 
     @classmethod
-    def known(cls) -> Families[Family]:
+    def known(cls) -> Families[CodeFamily]:
         """Return all families by name."""
         return FAMILIES
 
-    def draw(self, family: Family, split: str, index: int, rng: Random) -> Task:
+    def draw(self, family: CodeFamily, split: str, index: int, rng: Random) -> Task:
         """Draw a task. Raises `NoFit` if it cannot be built or belongs to another split."""
         draft = family.draw(rng)
         must_belong(split, draft.key)

@@ -247,7 +247,7 @@ def best_stretch(rng: Random) -> Function:
     """Find the best substring under a rule."""
     k, first, bad = rng.randint(1, 3), rng.random() < 0.5, rng.choice(("", "x", "e", "n", "y", "xy"))
     p, q = rng.sample(range(-2, 8), 2)
-    some = "".join(sorted(rng.sample("abenxy", rng.randint(2, 3))))
+    scored = "".join(sorted(rng.sample("abenxy", rng.randint(2, 3))))
     check = f" or set(part) & set({bad!r})" if bad else ""
     source = block(f"""
         def stretch(s: str) -> str:
@@ -257,7 +257,7 @@ def best_stretch(rng: Random) -> Function:
                     part = s[start:end]
                     if len(set(part)) > {k}{check}:
                         continue
-                    score = sum({p} if c in {some!r} else {q} for c in part)
+                    score = sum({p} if c in {scored!r} else {q} for c in part)
                     if most is None or score {">" if first else ">="} most:
                         best, most = part, score
             return best
@@ -266,7 +266,7 @@ def best_stretch(rng: Random) -> Function:
         "different": count_of(k, "different character"),
         "distinct": count_of(k, "distinct character"),
     }
-    words |= {"extra": f" and none of {bad!r}" if bad else "", "p": p, "q": q, "some": some}
+    words |= {"extra": f" and none of {bad!r}" if bad else "", "p": p, "q": q, "some": scored}
     words |= {"which": "first", "length": "shortest"} if first else {"which": "last", "length": "longest"}
     edges = (("",), ("x",), ("aabbccdd",), ("exnexnexn",), ("ééaaéébb",))
     return Function(source, words, lambda r: (letters(r, "abenxy", 4, 12),), edges)

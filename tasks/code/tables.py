@@ -83,7 +83,7 @@ def ranks(rng: Random) -> Function:
             ("the ranks that a tie uses up are left out after it.", "len([y for y in values if y %s x])"),
         )
     )
-    out, shown = rng.choice(
+    out, rank_code = rng.choice(
         (
             ("", "rank"),
             (f"Ranks above {k} are given as None.", f"rank if rank <= {k} else None"),
@@ -96,7 +96,7 @@ def ranks(rng: Random) -> Function:
             out = []
             for x in values:
                 rank = {base} + {code % ("<" if low else ">")}
-                out.append({shown})
+                out.append({rank_code})
             return out
     """)
     words = {"base": base, "best": "smallest" if low else "largest", "ties": rule, "out": out, "map": change.say("x")}

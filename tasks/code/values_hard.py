@@ -64,8 +64,8 @@ def count_digits(rng: Random) -> Program:
         (f"have more than {count_of(k % 3 + 1, 'odd digit')}", f"sum(c in '13579' for c in str(n)) > {k % 3 + 1}"),
         ("have a last digit that is larger than the first one", "str(n)[-1] > str(n)[0]"),
     )
-    (first, one), (second, two) = rng.sample(tests, 2)
-    code = f"print(sum(1 for n in range({a}, {b + 1}) if {one} and {two}))\n"
+    (first, first_code), (second, second_code) = rng.sample(tests, 2)
+    code = f"print(sum(1 for n in range({a}, {b + 1}) if {first_code} and {second_code}))\n"
     return Program(code, {"a": a, "b": b, "first": first, "second": second})
 
 

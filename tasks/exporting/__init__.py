@@ -1,4 +1,4 @@
-"""Tasks of our environments, written as Harbor task folders that need nothing of this package."""
+"""Exports tasks as Harbor task folders that do not need this package."""
 
 from agentgym.tasks.exporting.export import ANSWERS, HarborFolder, HasHarborFolders, here_document, packed_tree
 

@@ -24,34 +24,34 @@ _ALWAYS = {"agentgym.tools.sandbox": "agentgym.tasks.exporting.inside.local_sand
 
 
 def module_files(judge: str, stand_ins: Mapping[str, str]) -> dict[str, str]:
-    """Return the files, by path.
+    """Return the content of the files by path.
 
     Args:
         judge: The module that judges.
-        stand_ins: Modules, each with the one that takes its place.
+        stand_ins: Modules, each with its replacement.
     """
     replaced = {**_ALWAYS, **stand_ins}
     modules = _closure([judge, "agentgym.core.task"], replaced, ("agentgym.", f"{judge.partition('.')[0]}."))
-    found = {_path(module): _source(replaced.get(module, module)) for module in modules}
-    packages = {str(parent) for path in found for parent in Path(path).parents if str(parent) != "."}
+    files = {_path(module): _source(replaced.get(module, module)) for module in modules}
+    packages = {str(parent) for path in files for parent in Path(path).parents if str(parent) != "."}
     empty = {f"{package}/__init__.py": "" for package in sorted(packages)}
-    return {**empty, **found, "grade.py": _source("agentgym.tasks.exporting.inside.grade")}
+    return {**empty, **files, "grade.py": _source("agentgym.tasks.exporting.inside.grade")}
 
 
 def _closure(waiting: list[str], replaced: Mapping[str, str], ours: tuple[str, ...]) -> list[str]:
-    """Return the modules that some modules import whose names begin so, themselves included."""
-    found: dict[str, None] = {}
+    """Return the modules, and all modules they import whose names begin with one of `ours`."""
+    closure: dict[str, None] = {}
     while waiting:
         module = waiting.pop()
-        if module not in found:
-            found[module] = None
+        if module not in closure:
+            closure[module] = None
             waiting += [name for name in _imported(replaced.get(module, module)) if name.startswith(ours)]
-    return sorted(found)
+    return sorted(closure)
 
 
 @cache
 def _imported(module: str) -> tuple[str, ...]:
-    """Return the modules that a module imports by `from` when it runs. What a package lies in stays empty."""
+    """Return the modules that a module imports with `from` at run time."""
     nodes = _running(ast.parse(_source(module)))
     return tuple(
         name
@@ -62,14 +62,14 @@ def _imported(module: str) -> tuple[str, ...]:
 
 
 def _named(module: str, names: Iterable[str]) -> Iterator[str]:
-    """Yield what `from module import names` loads: submodules, or the module itself."""
+    """Yield the modules that `from module import names` loads: submodules, or the module itself."""
     for name in names:
         inner = f"{module}.{name}"
         yield inner if module.startswith("agentgym.") and _is_package(module) and find_spec(inner) else module
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below one, without those that only type checkers see."""
+    """Yield the nodes below a node, except those under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
             yield node
@@ -97,7 +97,7 @@ def _path(module: str) -> str:
 
 
 ANSWERS = "/app"
-"""The folder that the agent works in: all that the verifier sees of its work."""
+"""The working folder of the agent; the verifier sees nothing else of its work."""
 _TEST = """#!/bin/bash
 # Writes /logs/verifier/reward.json and reward.txt, unless the grader itself fails.
 exec python3 -I "$(dirname "$0")/grade.py"
@@ -108,44 +108,44 @@ _SCHEMA = "1.4"
 
 @dataclass(frozen=True)
 class HarborFolder:
-    """What a task becomes.
+    """The content of an exported task.
 
-    The verifier has a container of its own, which gets `/app` of the agent's. There, a module of the environment judges
-    the work. It and what it imports (by `from ... import`) from `agentgym` and its own package are put into the folder;
-    besides, they may need only Python's standard library.
+    The verifier runs in its own container, with a copy of the agent's `/app`. There, a module of the environment judges
+    the work. The folder contains that module and the modules that it imports (with `from ... import`) from `agentgym`
+    and its own package; all other imports must be of Python's standard library.
     """
 
     instruction: str
     judge: str
-    """Module with `prepare(task, given, folder) -> Callable[[Path], Mapping[str, float]]`. What it
-    returns is called with the root of the file system when the tests have been removed, and returns numbers from 0 to
-    1, among them `reward`."""
+    """Module with `prepare(task, settings, folder) -> Callable[[Path], Mapping[str, float]]`. After the tests have been
+    removed from the disk, the returned function is called with the root of the file system; it returns numbers from 0
+    to 1, among them `reward`."""
     solve: str
     """Shell script that writes the solution."""
-    given: Mapping[str, Any] = field(default_factory=dict)
-    """What the judge needs besides the task, as JSON data."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of the judge, as JSON data."""
     dockerfile: str = ""
-    """Lines after `FROM` and `WORKDIR` of the agent's image."""
+    """Lines of the agent's Dockerfile after `FROM` and `WORKDIR`."""
     context: Mapping[str, str | bytes] = field(default_factory=dict)
     """Files that these lines copy, by path."""
     tests: Mapping[str, str | bytes] = field(default_factory=dict)
     """Files for the judge, by path."""
     stand_ins: Mapping[str, str] = field(default_factory=dict)
-    """Modules of this package, each with the one that takes its place."""
+    """Modules of this package, each with its replacement."""
     timeout_s: float = 300.0
-    """Seconds for the tests."""
+    """Time limit of the tests."""
 
 
 @runtime_checkable
 class HasHarborFolders(Protocol):
-    """An environment whose tasks can be written as Harbor task folders."""
+    """An environment whose tasks can be exported as Harbor task folders."""
 
     def harbor_folder(self, task: Task) -> HarborFolder:
-        """Return what a task becomes. Raises `UsageError` if this one cannot be written."""
+        """Return the content of the folder of a task. Raises `UsageError` if the task cannot be exported."""
         ...
 
 
-def write_folder(out: Path, task: Task, env_id: str, written: HarborFolder, image: str) -> Path:
+def write_folder(out: Path, task: Task, env_id: str, harbor_folder: HarborFolder, image: str) -> Path:
     """Write a task into a new folder below `out` and return it.
 
     Raises:
@@ -153,19 +153,19 @@ def write_folder(out: Path, task: Task, env_id: str, written: HarborFolder, imag
     """
     folder = out / re.sub(r"[^A-Za-z0-9._-]+", "-", task.id).strip("-.")
     if folder.exists():
-        raise UsageError(f"{folder} exists; remove it, or choose another folder")
-    known = {"judge": written.judge, "task": task.to_dict(), "given": dict(written.given)}
+        raise UsageError(f"{folder} exists; remove it or choose another folder")
+    judge_input = {"judge": harbor_folder.judge, "task": task.to_dict(), "given": dict(harbor_folder.settings)}
     files: dict[str, str | bytes] = {
-        "task.toml": _config(task, env_id, folder.name, written.timeout_s),
-        "instruction.md": written.instruction.rstrip() + "\n",
-        "environment/Dockerfile": f"FROM {image}\nWORKDIR {ANSWERS}\n{written.dockerfile}",
-        "solution/solve.sh": written.solve,
+        "task.toml": _config(task, env_id, folder.name, harbor_folder.timeout_s),
+        "instruction.md": harbor_folder.instruction.rstrip() + "\n",
+        "environment/Dockerfile": f"FROM {image}\nWORKDIR {ANSWERS}\n{harbor_folder.dockerfile}",
+        "solution/solve.sh": harbor_folder.solve,
         "tests/Dockerfile": f"FROM {image}\nCOPY . /tests/\n",
         "tests/test.sh": _TEST,
-        "tests/task.json": json.dumps(known),
+        "tests/task.json": json.dumps(judge_input),
     }
-    tests = {**module_files(written.judge, written.stand_ins), **written.tests}
-    files |= {f"environment/{path}": content for path, content in written.context.items()}
+    tests = {**module_files(harbor_folder.judge, harbor_folder.stand_ins), **harbor_folder.tests}
+    files |= {f"environment/{path}": content for path, content in harbor_folder.context.items()}
     files |= {f"tests/{path}": content for path, content in tests.items()}
     for path, content in files.items():
         _write(folder / path, content)
@@ -180,7 +180,7 @@ def _write(place: Path, content: str | bytes) -> None:
 
 
 def here_document(path: str, text: str) -> str:
-    """Return the shell command that writes a text to a file, byte for byte but for line breaks at its end."""
+    """Return the shell command that writes a text to a file, with exactly one line break at its end."""
     end = "END_OF_FILE"
     while end in text.splitlines():
         end += "_"
@@ -188,7 +188,7 @@ def here_document(path: str, text: str) -> str:
 
 
 def packed_tree(tree: Mapping[str, bytes]) -> bytes:
-    """Return files as a `.tar.gz`, the same for the same files."""
+    """Return files as a reproducible `.tar.gz`."""
     unpacked = io.BytesIO()
     with tarfile.open(fileobj=unpacked, mode="w") as archive:
         for path, content in sorted(tree.items()):
@@ -221,13 +221,13 @@ def export_harbor(env: Env, env_id: str, tasks: Iterable[Task], out: Path, image
 
     Args:
         env: The environment of the tasks.
-        env_id: Its id.
+        env_id: Id of the environment.
         tasks: The tasks.
         out: The folder to write them to.
-        image: The image that their Dockerfiles start from, with bash and Python 3.11 or newer.
+        image: Base image of their Dockerfiles, with bash and Python 3.11 or newer.
 
     Raises:
-        UsageError: Tasks of this environment, or one of these, cannot be written; or a folder exists.
+        UsageError: The environment or a task cannot be exported, or a folder exists.
     """
     if not isinstance(env, HasHarborFolders):
         raise UsageError(

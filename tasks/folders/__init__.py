@@ -1,4 +1,4 @@
-"""Tasks that are folders: instruction, Dockerfile, tests and solution, as Harbor and Terminal-Bench have them."""
+"""Task folders of Harbor and Terminal-Bench: instruction, Dockerfile, tests and solution."""
 
 from agentgym.tasks.folders.source import FolderTasks
 from agentgym.tasks.folders.spec import AgentSpec, Health, MachineNeeds, TaskFolder, VerifierSpec

@@ -1,4 +1,4 @@
-"""Reads Harbor task folders, which Terminal-Bench 2 uses too: `task.toml`, `instruction.md`, `environment`, `tests`."""
+"""Reads task folders of Harbor and Terminal-Bench 2: `task.toml`, `instruction.md`, `environment`, `tests`."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.core.task_files import Unusable, Why
-from agentgym.tasks.folder_files import refuse_links_out, text_in, texts_of
+from agentgym.tasks.folder_files import as_texts, read_text, refuse_links_out
 from agentgym.tasks.folders.spec import AgentSpec, Health, MachineNeeds, TaskFolder, VerifierSpec
 
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 
 
-def resolved(values: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with their templates filled in.
+def fill_in(values: Mapping[str, Any], user_variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with their templates filled in.
 
-    Nothing is read from the environment of this process: a task is not trusted with the secrets in it.
+    Never reads the environment of this process, which may hold secrets.
 
     Args:
-        values: The variables as the task has them.
-        given: What the user gives to tasks.
+        values: The variables of the task.
+        user_variables: Values from the user, by name.
 
     Raises:
-        Unusable: A variable without a default is not given.
+        Unusable: The user gave no value for a variable without a default.
     """
 
-    def value(found: re.Match[str]) -> str:
-        name, default = found[1], found[2]
-        if name not in given and default is None:
-            raise Unusable(f"it needs the variable {name}; give it with variables={{{name!r}: ...}}", Why.UNSUPPORTED)
-        return given.get(name, default or "")
+    def value(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        if name not in user_variables and default is None:
+            raise Unusable(f"it needs the variable {name}; pass variables={{{name!r}: ...}}", Why.UNSUPPORTED)
+        return user_variables.get(name, default or "")
 
     return {str(name): _TEMPLATE.sub(value, str(text)) for name, text in values.items()}
 
@@ -46,24 +46,24 @@ _READ = (
     "solution", "solution/solve.sh",
 )  # fmt: skip
 _PUBLISHED = "/logs/artifacts"
-"""Where agents leave what a verifier in a container of its own should see."""
+"""The folder of files that the agent leaves for a verifier in its own container."""
 
 
-def read_harbor(folder: Path, given: Mapping[str, str]) -> TaskFolder:
+def read_harbor(folder: Path, user_variables: Mapping[str, str]) -> TaskFolder:
     """Return a Harbor task.
 
     Args:
         folder: The folder of the task.
-        given: Variables that the user gives to tasks.
+        user_variables: Values from the user for environment variables of tasks.
 
     Raises:
-        Unusable: Something is missing, wrong, or not supported here.
+        Unusable: A part is missing, invalid or unsupported.
     """
     refuse_links_out(folder, (folder / name for name in _READ))
     config = _config(folder / CONFIG)
     _refuse_unsupported(config, folder)
     environment, verifier = _table(config, "environment"), _table(config, "verifier")
-    needs = _machine(environment, given)
+    needs = _machine(environment, user_variables)
     if needs.image is None and not (folder / "environment" / "Dockerfile").is_file():
         raise Unusable("it has neither environment/Dockerfile nor docker_image")
     metadata = _table(config, "metadata")
@@ -73,19 +73,19 @@ def read_harbor(folder: Path, given: Mapping[str, str]) -> TaskFolder:
         instruction=_instruction(folder / "instruction.md"),
         machine=needs,
         agent=_agent(_table(config, "agent")),
-        verifier=_verifier(verifier, config, needs, folder, given),
+        verifier=_verifier(verifier, config, needs, folder, user_variables),
         context=folder / "environment",
         tests=folder / "tests",
         solution=solution if (solution / "solve.sh").is_file() else None,
-        solution_environment=resolved(_table(_table(config, "solution"), "env"), given),
+        solution_environment=fill_in(_table(_table(config, "solution"), "env"), user_variables),
         difficulty=_LEVELS.get(str(metadata.get("difficulty", "")).lower(), 1),
-        tags=texts_of(metadata.get("tags"), "tags"),
+        tags=as_texts(metadata.get("tags"), "tags"),
     )
 
 
 def _config(path: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(text_in(path))
+        return tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         raise Unusable(f"{CONFIG} cannot be read: {error}") from error
 
@@ -98,10 +98,10 @@ def _name(config: Mapping[str, Any]) -> str:
 
 
 def _table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = config.get(name) or {}
-    if not isinstance(found, dict):
-        raise Unusable(f"{name} in {CONFIG} must be a table, not {found!r:.60}")
-    return found
+    table = config.get(name) or {}
+    if not isinstance(table, dict):
+        raise Unusable(f"{name} in {CONFIG} must be a table, not {table!r:.60}")
+    return table
 
 
 def _refuse_unsupported(config: Mapping[str, Any], folder: Path) -> None:
@@ -115,7 +115,7 @@ def _refuse_unsupported(config: Mapping[str, Any], folder: Path) -> None:
         "it needs several containers (docker-compose.yaml)": (folder / "environment/docker-compose.yaml").exists(),
         "its verifier needs several containers": (folder / "tests/docker-compose.yaml").exists(),
         "its verifier has collect hooks": _table(config, "verifier").get("collect"),
-        "it may reach listed hosts only, and Docker cannot hold it to that": "allowlist"
+        "it may reach only listed hosts, which Docker cannot enforce": "allowlist"
         in (environment.get("network_mode"), _table(config, "agent").get("network_mode")),
     }
     problem = next((problem for problem, holds in problems.items() if holds), None)
@@ -124,8 +124,8 @@ def _refuse_unsupported(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def _instruction(path: Path) -> str:
-    """Return the instruction, without the marks at its beginning that tell it from training data."""
-    lines = text_in(path, "its instruction").splitlines()
+    """Return the instruction without the canary lines at its beginning."""
+    lines = read_text(path, "its instruction").splitlines()
     while lines and (not lines[0].strip() or _CANARY.match(lines[0].strip())):
         del lines[0]
     if not lines:
@@ -133,18 +133,18 @@ def _instruction(path: Path) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _machine(table: Mapping[str, Any], given: Mapping[str, str]) -> MachineNeeds:
+def _machine(table: Mapping[str, Any], user_variables: Mapping[str, str]) -> MachineNeeds:
     if not isinstance(table.get("allow_internet"), bool | None):
         raise Unusable(f"allow_internet in {CONFIG} must be true or false, not {table['allow_internet']!r:.60}")
     if not isinstance(table.get("network_mode"), str | None):
         raise Unusable(f"network_mode in {CONFIG} must be text, not {table['network_mode']!r:.60}")
     offline = table.get("network_mode") == "no-network" or table.get("allow_internet") is False
-    return _made(
+    return _validated(
         MachineNeeds,
         image=table.get("docker_image"),
         build_timeout_s=table.get("build_timeout_sec", 600.0),
         workdir=table.get("workdir"),
-        environment=resolved(_table(table, "env"), given),
+        environment=fill_in(_table(table, "env"), user_variables),
         cpus=table.get("cpus"),
         memory_mb=table.get("memory_mb", _megabytes(table.get("memory"))),
         network="none" if offline else "bridge",
@@ -156,12 +156,12 @@ def _health(table: Mapping[str, Any]) -> Health | None:
     if not table:
         return None
     names = {"interval_sec": "interval_s", "timeout_sec": "timeout_s", "start_period_sec": "start_period_s"}
-    known = {names.get(name, name): value for name, value in table.items() if name != "start_interval_sec"}
-    return _made(Health, **known)
+    values = {names.get(name, name): value for name, value in table.items() if name != "start_interval_sec"}
+    return _validated(Health, **values)
 
 
 def _agent(table: Mapping[str, Any]) -> AgentSpec:
-    return _made(AgentSpec, user=_user(table), timeout_s=table.get("timeout_sec"))
+    return _validated(AgentSpec, user=_user(table), timeout_s=table.get("timeout_sec"))
 
 
 def _verifier(
@@ -169,7 +169,7 @@ def _verifier(
     config: Mapping[str, Any],
     agents: MachineNeeds,
     folder: Path,
-    given: Mapping[str, str],
+    user_variables: Mapping[str, str],
 ) -> VerifierSpec:
     own = _table(table, "environment")
     separate = table.get("environment_mode", "separate" if own else "shared") == "separate"
@@ -178,13 +178,13 @@ def _verifier(
         raise Unusable("it has no tests/test.sh")
     machine = None
     if separate:
-        machine = _machine(own or _table(config, "environment"), given)
+        machine = _machine(own or _table(config, "environment"), user_variables)
         machine = machine.model_copy(update={"image": own.get("docker_image") if owns_tests else agents.image})
-    return _made(
+    return _validated(
         VerifierSpec,
         user=_user(table),
         timeout_s=table.get("timeout_sec", 600.0),
-        environment=resolved(_table(table, "env"), given),
+        environment=fill_in(_table(table, "env"), user_variables),
         machine=machine,
         owns_tests=owns_tests,
         artifacts=_artifacts(config.get("artifacts") or ()) if separate else (),
@@ -192,7 +192,7 @@ def _verifier(
 
 
 def _artifacts(entries: Any) -> tuple[str, ...]:
-    """Return the places whose contents a verifier in a container of its own needs."""
+    """Return the paths that a verifier in its own container needs."""
     if not isinstance(entries, list | tuple) or not all(isinstance(entry, str | dict) for entry in entries):
         raise Unusable(f"artifacts in {CONFIG} must be a list of paths or tables, not {entries!r:.60}")
     sources = [entry if isinstance(entry, str) else str(entry.get("source", "")) for entry in entries]
@@ -212,18 +212,18 @@ def _user(table: Mapping[str, Any]) -> str:
 
 
 def _megabytes(size: Any) -> int | None:
-    """Return a size such as `2G`, the older way to write it."""
+    """Return a size in megabytes, from the older notation such as `2G`."""
     text = str(size or "").strip().upper()
     if not text:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([GMK])B?", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([GMK])B?", text)
+    if match is None:
         raise Unusable(f"its memory {size!r} is no size such as '2G' or '512M'")
-    return int(float(found[1]) * _SIZES[found[2]])
+    return int(float(match[1]) * _SIZES[match[2]])
 
 
-def _made(kind: Any, **values: Any) -> Any:
-    """Return a part of the task. Raises `Unusable` for a value of the wrong type."""
+def _validated(kind: Any, **values: Any) -> Any:
+    """Return a part of the task. Raises `Unusable` for an invalid value."""
     try:
         return kind(**values)
     except ValueError as error:

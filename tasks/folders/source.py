@@ -1,4 +1,4 @@
-"""`FolderTasks`: the tasks of a folder of task folders, or of one such folder."""
+"""`FolderTasks`: the tasks of one task folder or of a tree of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentgym.base.choices import one_of
 from agentgym.base.errors import TaskError
 from agentgym.core.task import Task, TaskList
 from agentgym.core.task_files import LeftOut, Quarantine, Unusable, Why
-from agentgym.tasks.folder_files import refuse_links_out, text_in, texts_of
+from agentgym.tasks.folder_files import as_texts, read_text, refuse_links_out
 from agentgym.tasks.folders import harbor
 from agentgym.tasks.folders.spec import TESTS_PLACE, AgentSpec, MachineNeeds, TaskFolder, VerifierSpec
 from agentgym.tasks.read_tasks import read_tasks
@@ -30,14 +30,14 @@ _APART = frozenset({CONFIG, _COMPOSE, "tests", "run-tests.sh", "solution.sh", "s
 _READ = (CONFIG, _COMPOSE, "Dockerfile", "run-tests.sh", "tests", "solution.sh")
 _TEST_DIR = "TEST_DIR"
 _SIMPLE = {"build", "image", "container_name", "command", "environment", "volumes", "working_dir"}
-"""What the one container of a task may say; the rest needs Docker Compose."""
+"""Supported keys of the container; all others need Docker Compose."""
 
 
-def read_terminal_bench(folder: Path, given: Mapping[str, str]) -> TaskFolder:
-    """Return a task of the first Terminal-Bench. Its tests pass if `run-tests.sh` ends with exit code 0.
+def read_terminal_bench(folder: Path, user_variables: Mapping[str, str]) -> TaskFolder:
+    """Return a task of the first Terminal-Bench. Its tests pass if `run-tests.sh` exits with 0.
 
     Raises:
-        Unusable: Something is missing, wrong, or not supported here.
+        Unusable: A part is missing, invalid or unsupported.
     """
     refuse_links_out(folder, [*(folder / name for name in _READ), *sorted((folder / "tests").rglob("*"))])
     config = _yaml(folder / CONFIG)
@@ -56,7 +56,7 @@ def read_terminal_bench(folder: Path, given: Mapping[str, str]) -> TaskFolder:
         name=folder.name,
         instruction=instruction.strip(),
         machine=MachineNeeds(
-            environment={**_variables(service, given), **variables},
+            environment={**_variables(service, user_variables), **variables},
             workdir=_workdir(service),
             network="bridge",
         ),
@@ -73,13 +73,13 @@ def read_terminal_bench(folder: Path, given: Mapping[str, str]) -> TaskFolder:
         solution=folder if (folder / "solution.sh").is_file() else None,
         solution_script="solution.sh",
         difficulty=_LEVELS.get(str(config.get("difficulty", "")).lower(), 1),
-        tags=texts_of(config.get("tags"), "tags"),
+        tags=as_texts(config.get("tags"), "tags"),
         apart=_apart(context),
     )
 
 
 def _apart(context: Path) -> frozenset[str]:
-    """Return what is no part of the image, unless the Dockerfile copies it by name."""
+    """Return the names to exclude from the image: tests and solution, unless the Dockerfile copies them by name."""
     dockerfile = (context / "Dockerfile").read_text(encoding="utf-8", errors="replace")
     copies = [line.split() for line in dockerfile.splitlines() if line.startswith(("COPY", "ADD"))]
     return _APART - {word.removeprefix("./").split("/")[0] for line in copies for word in line}
@@ -87,16 +87,16 @@ def _apart(context: Path) -> frozenset[str]:
 
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(text_in(path))
+        config = yaml.safe_load(read_text(path))
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise Unusable(f"{path.name} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise Unusable(f"{path.name} must hold an object, not {found!r:.60}")
-    return found
+    if not isinstance(config, dict):
+        raise Unusable(f"{path.name} must hold an object, not {config!r:.60}")
+    return config
 
 
 def _only_service(path: Path) -> dict[str, Any]:
-    """Return the one container of the task; without a file, it is that of the Dockerfile."""
+    """Return the settings of the task's single container; empty without a Compose file."""
     if not path.is_file():
         return {}
     services = _yaml(path).get("services") or {}
@@ -108,7 +108,7 @@ def _only_service(path: Path) -> dict[str, Any]:
     if more := sorted(set(map(str, service)) - _SIMPLE):
         raise Unusable(f"its container needs {', '.join(more)} of Docker Compose: not supported", Why.UNSUPPORTED)
     listed = service.get("volumes") or []
-    volumes = [volume for volume in texts_of(listed, "volumes") if "${T_BENCH_" not in volume]
+    volumes = [volume for volume in as_texts(listed, "volumes") if "${T_BENCH_" not in volume]
     if volumes:
         raise Unusable(f"its container mounts {volumes[0]!r}, which is not supported", Why.UNSUPPORTED)
     return service
@@ -123,20 +123,20 @@ def _context(service: Mapping[str, Any]) -> str:
 
 
 def _workdir(service: Mapping[str, Any]) -> str | None:
-    found = service.get("working_dir")
-    if found is not None and not isinstance(found, str):
-        raise Unusable(f"working_dir in {_COMPOSE} must be a path, not {found!r:.60}")
-    return found
+    workdir = service.get("working_dir")
+    if workdir is not None and not isinstance(workdir, str):
+        raise Unusable(f"working_dir in {_COMPOSE} must be a path, not {workdir!r:.60}")
+    return workdir
 
 
-def _variables(service: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
+def _variables(service: Mapping[str, Any], user_variables: Mapping[str, str]) -> dict[str, str]:
     listed = service.get("environment") or {}
     if isinstance(listed, list):
         listed = dict(str(entry).split("=", 1) for entry in listed if "=" in str(entry))
     if not isinstance(listed, dict):
         raise Unusable(f"environment in {_COMPOSE} must be a list or an object, not {listed!r:.60}")
     return {str(name): str(value) for name, value in listed.items() if "${" not in str(value)} | {
-        name: value for name, value in given.items() if name in listed
+        name: value for name, value in user_variables.items() if name in listed
     }
 
 
@@ -150,7 +150,7 @@ def _seconds(config: Mapping[str, Any], name: str, default: float) -> float:
 Network = Literal["none", "task"]
 _READERS = {harbor.CONFIG: harbor.read_harbor, CONFIG: read_terminal_bench}
 _DEPTH = 3
-"""Levels of folders in which tasks are looked for."""
+"""Maximum depth of the search for task folders."""
 _NAME_CHARS = 200
 _DOWNLOADS = re.compile(
     r"^[^#\n]*\b(?:apt(?:-get)?|curl|wget|uvx|uv (?:add|pip|tool)|pip3? install|npm install)\b", re.M
@@ -165,7 +165,7 @@ class _Place:
 
     @property
     def file(self) -> Path:
-        """The folder above, whose name may be that of a split; names of tasks often hold the word test."""
+        """The parent folder, which may be named like a split; task names often contain the word test."""
         return self.folder.parent
 
 
@@ -175,9 +175,9 @@ class FolderTasks(TaskList):
     Args:
         path: A task folder, or a folder of them.
         network: `"none"`: containers reach nothing, and tasks whose tests download something are left out. `"task"`:
-            containers reach what their task says, which is the internet unless it says otherwise.
-        variables: Values for the environment variables that tasks ask for.
-        split_by: `"auto"`, `"file"` (the folder that the tasks are in), `"hash"`, or the one split of all tasks.
+            containers have the network access that their task specifies, by default the internet.
+        variables: Values for the environment variables that tasks need.
+        split_by: `"auto"`, `"file"` (by the name of the parent folder), `"hash"`, or the one split of all tasks.
         strict: Raise `UsageError` for the first broken folder instead of leaving it out.
     """
 
@@ -200,28 +200,28 @@ class FolderTasks(TaskList):
         places = list(_places(self.path))
         splitter = Splitter.of(split_by, {place.file for place in places})
         quarantine = Quarantine(str(path), strict)
-        kept = read_tasks(places, lambda place: self._task(place, splitter), quarantine)
+        tasks = read_tasks(places, lambda place: self._task(place, splitter), quarantine)
         self.left_out = quarantine.entries
-        quarantine.close(len(kept))
-        super().__init__(read.task for read in kept)
+        quarantine.close(len(tasks))
+        super().__init__(read.task for read in tasks)
 
     def folder(self, task: Task) -> TaskFolder:
-        """Return the folder of a task. Raises `TaskError` if it is not one of this source's, or has changed since."""
-        found = self._folders.get(task.id)
-        if found is None or self.find(task.id).hash != task.hash:
-            raise TaskError(f"the folder of task {task.id!r} is not in {str(self.path)!r}, or is not the same any more")
-        return found
+        """Return the folder of a task. Raises `TaskError` if the task is not from this source or has changed since."""
+        folder = self._folders.get(task.id)
+        if folder is None or self.find(task.id).hash != task.hash:
+            raise TaskError(f"the folder of task {task.id!r} is not in {str(self.path)!r}, or has changed")
+        return folder
 
     def _task(self, place: _Place, splitter: Splitter) -> Task:
-        folder = self._connected(_READERS[place.config](place.folder, self._variables))
+        folder = self._with_limited_network(_READERS[place.config](place.folder, self._variables))
         if not folder.name.isprintable() or len(folder.name) > _NAME_CHARS:
             raise Unusable(
-                f"its name {folder.name[:_NAME_CHARS]!r} must be printable, with {_NAME_CHARS} characters at most"
+                f"its name {folder.name[:_NAME_CHARS]!r} must be printable, with at most {_NAME_CHARS} characters"
             )
         context = content_hash(folder.context, folder.apart) if folder.context.is_dir() else ""
         tests = [content_hash(folder.tests) if folder.tests.is_dir() else ""]
         tests += [path.read_text(encoding="utf-8", errors="replace") for path in folder.tests_extra]
-        made = Task(
+        task = Task(
             id=folder.name,
             split=splitter.split(place.file, f"{folder.instruction}\n{context}"),
             prompt=folder.instruction,
@@ -235,17 +235,17 @@ class FolderTasks(TaskList):
             tags=folder.tags,
         )
         self._folders.setdefault(folder.name, folder)
-        return made
+        return task
 
-    def _connected(self, folder: TaskFolder) -> TaskFolder:
-        """Return a task whose containers reach what the user allows."""
+    def _with_limited_network(self, folder: TaskFolder) -> TaskFolder:
+        """Return the task with the network access of its containers limited to what the user allows."""
         if self._network == "task":
             return folder
         own = folder.verifier.machine
         script = next((path for path in _scripts(folder) if path.is_file()), None)
         if not folder.verifier.owns_tests and script is not None and _downloads(script):
             raise Unusable(
-                f"its {script.name} downloads something; allow that with network='task', or install it in the image",
+                f"its {script.name} downloads something; pass network='task' to allow that, or install it in the image",
                 Why.UNSUPPORTED,
             )
         return replace(
@@ -269,7 +269,7 @@ def _offline(needs: MachineNeeds) -> MachineNeeds:
 
 
 def _places(path: Path, depth: int = 0) -> Iterator[_Place]:
-    """Yield the task folders at and below a folder, in order."""
+    """Yield the task folders at and below a path, sorted."""
     config = next((name for name in _READERS if (path / name).is_file()), None)
     if config is not None:
         yield _Place(str(path), path, config)

@@ -1,4 +1,4 @@
-"""What a task folder says, whichever format it is written in."""
+"""The content of a task folder, independent of its format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 REWARD_FILES = ("/logs/verifier/reward.json", "/logs/verifier/reward.txt")
-"""Where a verifier leaves its verdict, in the order in which they count."""
+"""Files in which a verifier may write its reward; the first that exists counts."""
 TESTS_PLACE, SOLUTION_PLACE = "/tests", "/solution"
 LOG_FOLDERS = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
 
@@ -25,7 +25,7 @@ class _Data(BaseModel):
 
 
 class Health(_Data):
-    """A command that must succeed before the agent begins."""
+    """A command that must succeed before the agent starts."""
 
     command: str
     interval_s: Amount = 5.0
@@ -38,7 +38,7 @@ class MachineNeeds(_Data):
     """The container of a task."""
 
     image: Name | None = None
-    """A ready image, or `None` to build one from the folder's Dockerfile."""
+    """A prebuilt image; `None` builds one from the folder's Dockerfile."""
     build_timeout_s: Amount = 600.0
     workdir: Name | None = None
     environment: Mapping[str, str] = Field(default_factory=dict)
@@ -64,16 +64,16 @@ class VerifierSpec(_Data):
     environment: Mapping[str, str] = Field(default_factory=dict)
     verdict: Literal["file", "exit_code"] = "file"
     machine: MachineNeeds | None = None
-    """The container of its own that it runs in; `None` means that of the agent."""
+    """The verifier's own container; `None` runs it in the agent's."""
     owns_tests: bool = False
-    """Whether the image of its own holds the tests already, built from the folder of the tests."""
+    """Whether the verifier's own image already contains the tests."""
     artifacts: tuple[str, ...] = ()
-    """What is copied from the agent's container into its own."""
+    """Paths to copy from the agent's container into the verifier's own."""
 
 
 @dataclass(frozen=True)
 class TaskFolder:
-    """A task folder as it was read."""
+    """A parsed task folder."""
 
     name: str
     instruction: str
@@ -84,12 +84,12 @@ class TaskFolder:
     """The folder with the Dockerfile."""
     tests: Path
     solution: Path | None
-    """The folder of the solution; its script is `solve.sh`, or `solution.sh` if that is all there is."""
+    """The folder with `solution_script`; `None` if the task has no solution."""
     solution_script: str = "solve.sh"
     solution_environment: Mapping[str, str] = field(default_factory=dict)
     difficulty: int = 1
     tags: tuple[str, ...] = ()
     apart: frozenset[str] = frozenset()
-    """Names at the top of `context` that are no part of it, because they are the tests or the solution."""
+    """Top-level names in `context` to exclude from the image: the tests and the solution."""
     tests_extra: tuple[Path, ...] = ()
     """Further files that belong to the tests."""

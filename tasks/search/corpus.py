@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentgym.base.errors import TaskError
-from agentgym.tasks.search.world import DEFAULT_PASSAGES, World, open_world
+from agentgym.tasks.search.world import DEFAULT_PASSAGES, SearchWorld, open_world
 from agentgym.tools.index.base import Document
 
 
-def world_of(corpus: Mapping[str, Any]) -> World:
+def world_of(corpus: Mapping[str, Any]) -> SearchWorld:
     """Return the world that a corpus names. Raises `TaskError` if it names none."""
     try:
         split, number = str(corpus["split"]), int(corpus["world"])

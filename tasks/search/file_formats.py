@@ -1,7 +1,7 @@
 """The files of public question sets: SQuAD, HotpotQA and 2WikiMultihopQA, MuSiQue, NQ-open, and closed corpora.
 
-Every format is read into passages, and questions with the passages that they need. An entry that cannot be read raises
-`Unusable`, and the reader of the file leaves it out.
+Every format is read into passages, and questions with the passages that they need. An unreadable entry raises
+`Unusable`; the reader of the file leaves it out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Format:
+class QuestionFormat:
     """How to read a file of questions."""
 
     read: Callable[[Record], Question]
@@ -65,15 +65,15 @@ def read_squad(entry: Record) -> Question:
     """Read a question of SQuAD 1.1 or 2.0 with its paragraph."""
     title = _text_of(entry, "title").replace("_", " ")
     passage = Passage(title, _text_of(entry, "context"))
-    given = entry.fields.get("answers")
-    if isinstance(given, dict):  # as in the Parquet files: columns instead of objects
-        found = Record(entry.where, given).texts("text")
+    raw_answers = entry.fields.get("answers")
+    if isinstance(raw_answers, dict):  # as in the Parquet files: columns instead of objects
+        texts = Record(entry.where, raw_answers).texts("text")
     else:
-        found = [_text_of(answer, "text") for answer in entry.records("answers")]
-    impossible = entry.fields.get("is_impossible") is True or (given == {"text": [], "answer_start": []})
-    if not found and not impossible:
-        raise Unusable("there is no answer, and 'is_impossible' is not true")
-    answers = [] if impossible else _unique(found)
+        texts = [_text_of(answer, "text") for answer in entry.records("answers")]
+    impossible = entry.fields.get("is_impossible") is True or (raw_answers == {"text": [], "answer_start": []})
+    if not texts and not impossible:
+        raise Unusable("no answer, although 'is_impossible' is not true")
+    answers = [] if impossible else _unique(texts)
     return Question(_text_of(entry, "id"), _text_of(entry, "question"), answers, [passage], [passage], page=title)
 
 
@@ -84,12 +84,12 @@ def squad_entries(path: Path, quarantine: Quarantine) -> Iterator[Record]:
         yield from read_records(path, quarantine)
         return
     for number, article in enumerate(_articles(whole, path)):
-        found: list[tuple[str, Record]] = []
+        paragraphs: list[tuple[str, Record]] = []
         with quarantine.guard(where := f"{path}: data {number}"):
             inside = Record(where, as_object(article))
             title = _text_of(inside, "title")
-            found = [(title, paragraph) for paragraph in inside.records("paragraphs")]
-        for title, paragraph in found:
+            paragraphs = [(title, paragraph) for paragraph in inside.records("paragraphs")]
+        for title, paragraph in paragraphs:
             yield from _of_paragraph(title, paragraph, path, quarantine)
 
 
@@ -128,14 +128,14 @@ def read_musique(entry: Record) -> Question:
     by_index = {paragraph.get("idx", int, i): passage for i, (passage, paragraph) in enumerate(marked)}
     steps = [step.get("paragraph_support_idx", int, -1) for step in entry.records("question_decomposition")]
     ordered = [by_index[step] for step in steps if step in by_index]
-    marked_ones = [passage for passage, paragraph in marked if paragraph.fields.get("is_supporting")]
+    supporting = [passage for passage, paragraph in marked if paragraph.fields.get("is_supporting")]
     answerable = entry.fields.get("answerable", True)
     answers = _unique([_text_of(entry, "answer"), *entry.texts("answer_aliases")]) if answerable else []
     return Question(
         _name(entry),
         _text_of(entry, "question"),
         answers,
-        list(dict.fromkeys([*ordered, *marked_ones])),
+        list(dict.fromkeys([*ordered, *supporting])),
         [passage for passage, _ in marked],
     )
 
@@ -143,10 +143,10 @@ def read_musique(entry: Record) -> Question:
 def read_open(entry: Record) -> Question:
     """Read NQ-open and similar formats: questions with answers and no passages."""
     names = ("answer", "answers", "golden_answers")
-    given = next((entry.fields[name] for name in names if entry.fields.get(name) is not None), None)
-    answers = [given] if isinstance(given, str) else given
+    value = next((entry.fields[name] for name in names if entry.fields.get(name) is not None), None)
+    answers = [value] if isinstance(value, str) else value
     if not isinstance(answers, list) or not answers or not all(isinstance(answer, str) for answer in answers):
-        raise Unusable(f"'answer' must be text or a list of texts, not {given!r:.60}")
+        raise Unusable(f"'answer' must be text or a list of texts, not {value!r:.60}")
     return Question(_name(entry), _text_of(entry, "question"), _unique(answers))
 
 
@@ -198,13 +198,13 @@ def _titles_of(entity: str, question: str, by_title: Mapping[str, Passage]) -> l
     return [title for title in by_title if title.startswith(entity) and title in question]
 
 
-FORMATS: dict[str, Format] = {
-    "squad": Format(read_squad, squad_entries),
-    "hotpotqa": Format(read_hotpot),
-    "2wiki": Format(read_hotpot),
-    "musique": Format(read_musique),
-    "open": Format(read_open),
-    "closed": Format(read_closed, closed_entries),
+FORMATS: dict[str, QuestionFormat] = {
+    "squad": QuestionFormat(read_squad, squad_entries),
+    "hotpotqa": QuestionFormat(read_hotpot),
+    "2wiki": QuestionFormat(read_hotpot),
+    "musique": QuestionFormat(read_musique),
+    "open": QuestionFormat(read_open),
+    "closed": QuestionFormat(read_closed, closed_entries),
 }
 """The known formats by name."""
 
@@ -219,15 +219,15 @@ def detect(path: Path) -> str:
         _articles(whole, path)
         return "squad"
     unread = Quarantine(str(path))
-    seen: set[str] = set()
+    names: set[str] = set()
     for entry in read_records(path, unread):
-        seen |= set(map(str, entry.fields))
+        names |= set(map(str, entry.fields))
         if (format_ := _by_fields(entry.fields)) is not None:
             return format_
-    if not seen:
+    if not names:
         refuse_empty({path: len(unread.entries)})
         unread.close(kept=0)
-    raise UsageError(f"{path}: unknown format with fields {sorted(seen)[:20]}; choose from: {', '.join(FORMATS)}")
+    raise UsageError(f"{path}: unknown format with fields {sorted(names)[:20]}; choose from: {', '.join(FORMATS)}")
 
 
 def _by_fields(fields: Mapping[str, Any]) -> str | None:
@@ -247,13 +247,13 @@ def _articles(whole: Mapping[str, Any], path: Path) -> list[Any]:
 
 
 def _supporting_titles(facts: Any) -> list[str]:
-    """Return the titles that supporting facts name, given as pairs or as columns."""
+    """Return the titles that supporting facts name, from pairs or from columns."""
     titles = facts.get("title") if isinstance(facts, dict) else facts
     pairs = titles if isinstance(titles, list) else None
-    found: list[Any] = [part[0] if isinstance(part, list) and part else part for part in pairs or ()]
-    if pairs is None or not all(isinstance(title, str) for title in found):
+    named_titles: list[Any] = [part[0] if isinstance(part, list) and part else part for part in pairs or ()]
+    if pairs is None or not all(isinstance(title, str) for title in named_titles):
         raise Unusable(f"'supporting_facts' must be a list of [title, sentence], not {facts!r:.60}")
-    return found
+    return named_titles
 
 
 def _titled_paragraphs(entry: Record) -> list[Passage]:
@@ -273,7 +273,7 @@ def _name(entry: Record) -> str:
 
 
 def _text_of(entry: Record, *names: str) -> str:
-    """Return the first of the named fields that holds text or a number. Raises `Unusable` if there is none."""
+    """Return the first of the named fields that holds text or a number. Raises `Unusable` if none does."""
     return entry.label(*names) or entry.text(*names).strip()
 
 

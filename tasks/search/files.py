@@ -24,8 +24,8 @@ _WITHOUT_CORPUS = "open"
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """A question, and its place."""
+class _FileQuestion:
+    """A question with its position in a file."""
 
     where: str
     file: Path
@@ -62,26 +62,26 @@ class SearchFileTasks(TaskList):
         self.corpus: dict[str, str] | None = _named(self.path, self.format)
         """The argument of `documents_of_file`; `None` for a format without passages."""
         questions = _questions(self.path, self.format, quarantine)
-        splitter = Splitter.of(split_by, {placed.file for placed in questions})
-        kept = read_tasks(
+        splitter = Splitter.of(split_by, {file_question.file for file_question in questions})
+        tasks = read_tasks(
             _grouped(questions),
-            lambda placed: self._task(placed, splitter.split(placed.file, placed.group)),
+            lambda file_question: self._task(file_question, splitter.split(file_question.file, file_question.group)),
             quarantine,
         )
         self.left_out = quarantine.entries
-        quarantine.close(len(kept))
-        super().__init__(read.task for read in kept)
+        quarantine.close(len(tasks))
+        super().__init__(read.task for read in tasks)
 
     @cached_property
     def documents(self) -> list[Document]:
         """The closed corpus: every passage once."""
         return list(documents_of_file(self.corpus)) if self.corpus else []
 
-    def _task(self, placed: _Placed, split: str) -> Task:
-        question = placed.question
+    def _task(self, file_question: _FileQuestion, split: str) -> Task:
+        question = file_question.question
         evidence = [passage.id for passage in question.evidence]
         hops = [{"query": passage.title, "document": passage.id} for passage in question.evidence]
-        name = self.path.stem if self.format == "closed" else placed.file.stem
+        name = self.path.stem if self.format == "closed" else file_question.file.stem
         return Task(
             id=f"{name}/{question.id}",
             split=split,
@@ -105,13 +105,15 @@ def documents_of_file(corpus: Mapping[str, Any]) -> Iterator[Document]:
     """Yield every passage of a file or folder once. Raises `TaskError` if the file is gone or has changed."""
     path, format_ = Path(str(corpus["file"])), str(corpus.get("format", ""))
     if format_ not in FORMATS or not path.exists():
-        raise TaskError(f"no corpus {dict(corpus)!r}: the file is gone, or the format is none of {', '.join(FORMATS)}")
+        raise TaskError(
+            f"no corpus {dict(corpus)!r}: the file is gone, or the format is not one of {', '.join(FORMATS)}"
+        )
     if _HASH in corpus and corpus[_HASH] != _hash(path):
         raise TaskError(f"{str(path)!r} is not the file that the task was made from; make the tasks again")
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     for passage in _passages(path, format_):
-        if passage.id not in seen:
-            seen.add(passage.id)
+        if passage.id not in seen_ids:
+            seen_ids.add(passage.id)
             yield Document(passage.id, passage.title, passage.text)
 
 
@@ -120,7 +122,7 @@ def _passages(path: Path, format_: str) -> Iterator[Passage]:
     if format_ == "closed":
         return closed_corpus(path, already_reported)
     questions = _questions(path, format_, already_reported)
-    return (passage for placed in questions for passage in placed.question.context)
+    return (passage for file_question in questions for passage in file_question.question.context)
 
 
 def _format_of(path: Path) -> str:
@@ -131,35 +133,35 @@ def _format_of(path: Path) -> str:
         return "closed"
     if not (files := files_in(path)):
         raise UsageError(f"{str(path)!r} has no {CORPUS} and {QUESTIONS}, and no other file of questions")
-    found = {file: detect(file) for file in files if file.stat().st_size}
-    if len(set(found.values())) > 1:
-        formats = ", ".join(f"{file.name} ({format_})" for file, format_ in found.items())
+    format_by_file = {file: detect(file) for file in files if file.stat().st_size}
+    if len(set(format_by_file.values())) > 1:
+        formats = ", ".join(f"{file.name} ({format_})" for file, format_ in format_by_file.items())
         raise UsageError(f"{str(path)!r} has files of several formats: {formats}; name one file, or pass format=...")
-    return next(iter(found.values()), _WITHOUT_CORPUS)
+    return next(iter(format_by_file.values()), _WITHOUT_CORPUS)
 
 
 def _is_closed(path: Path) -> bool:
     return (path / CORPUS).is_file() and (path / QUESTIONS).is_file()
 
 
-def _questions(path: Path, format_: str, quarantine: Quarantine) -> list[_Placed]:
+def _questions(path: Path, format_: str, quarantine: Quarantine) -> list[_FileQuestion]:
     """Return the questions of a file or folder. Raises `UsageError` for a file without any entry."""
-    known = FORMATS[format_]
+    question_format = FORMATS[format_]
     files = [path] if format_ == "closed" or not path.is_dir() else files_in(path)
-    found: list[_Placed] = []
+    questions: list[_FileQuestion] = []
     counts: dict[Path, int] = {}
     for file in files:
         before, entries = len(quarantine.entries), 0
-        for entry in known.entries(file, quarantine):
+        for entry in question_format.entries(file, quarantine):
             entries += 1
             with quarantine.guard(entry.where):
-                question = known.read(entry)
-                # Text that cannot be hashed is of no use in a task or a document.
+                question = question_format.read(entry)
+                # Text that cannot be hashed cannot be used in a task or a document.
                 assert all(passage.id for passage in question.context)
-                found.append(_Placed(entry.where, entry.file, question))
+                questions.append(_FileQuestion(entry.where, entry.file, question))
         counts[file] = entries + len(quarantine.entries) - before
     refuse_empty(counts)
-    return found
+    return questions
 
 
 def _named(path: Path, format_: str) -> dict[str, str] | None:
@@ -183,9 +185,9 @@ def _source_files(path: Path) -> Sequence[Path]:
     return [path / CORPUS, path / QUESTIONS] if _is_closed(path) else files_in(path)
 
 
-def _grouped(questions: Sequence[_Placed]) -> list[_Placed]:
-    groups = _groups([placed.question for placed in questions])
-    return [replace(placed, group=group) for placed, group in zip(questions, groups, strict=True)]
+def _grouped(questions: Sequence[_FileQuestion]) -> list[_FileQuestion]:
+    groups = _groups([file_question.question for file_question in questions])
+    return [replace(file_question, group=group) for file_question, group in zip(questions, groups, strict=True)]
 
 
 def _groups(questions: Sequence[Question]) -> list[str]:
@@ -201,13 +203,13 @@ def _groups(questions: Sequence[Question]) -> list[str]:
     keys = [_keys(question) for question in questions]
     for first, *others in keys:
         for other in others:
-            one, two = sorted((root(first), root(other)))
-            parents[two] = one
+            parent, child = sorted((root(first), root(other)))
+            parents[child] = parent
     return [root(first) for first, *_ in keys]
 
 
 def _keys(question: Question) -> list[str]:
-    """Return the keys that a question must not share with one of another split."""
-    found: Iterable[str] = [passage.id for passage in question.evidence]
+    """Return the keys that no question of another split may share."""
+    passage_ids: Iterable[str] = [passage.id for passage in question.evidence]
     page = [f"page {question.page}"] if question.page else []
-    return [*page, *found] or [" ".join(question.text.lower().split())]
+    return [*page, *passage_ids] or [" ".join(question.text.lower().split())]

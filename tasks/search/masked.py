@@ -88,18 +88,18 @@ class MaskedSpanTasks:
         for document in documents:
             if document.fields.get("kind") == "note":
                 continue
-            found = len(salient_spans(document.title, document.text))
+            span_count = len(salient_spans(document.title, document.text))
             split = split_of(f"{document.title}\n{document.text}", SHARES)
-            pairs[split] += [(document, number) for number in self._masks if number <= found]
+            pairs[split] += [(document, number) for number in self._masks if number <= span_count]
         for split, tasks in pairs.items():
             Random(f"masked/{self._seed}/{split}").shuffle(tasks)
         return pairs
 
     def _task(self, task_id: str, split: str, document: Document, number: int) -> Task:
         rng = Random(f"masked/{self._seed}/{document.id}/{number}")
-        chosen = sorted(rng.sample(salient_spans(document.title, document.text), number))
-        spans = [document.text[start:end] for start, end in chosen]
-        masked = _mask(document.text, chosen)
+        positions = sorted(rng.sample(salient_spans(document.title, document.text), number))
+        spans = [document.text[start:end] for start, end in positions]
+        masked = _mask(document.text, positions)
         what = (
             "What does the mask hide?" if number == 1 else "What do the masks hide, in order, separated by semicolons?"
         )
@@ -123,15 +123,15 @@ def salient_spans(title: str, text: str) -> list[tuple[int, int]]:
 
     A word is not taken for a name if its capital may be due to the start of a sentence.
     """
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for match in _SPAN.finditer(text):
         start, span = match.start(), match.group()
         begins = start == 0 or text[:start].rstrip()[-1:] in (".", "!", "?", ":", '"')
         if begins and not span[0].isdigit() and " " not in span:
             continue
         if text.count(span) == 1 and span not in title:
-            found.append(match.span())
-    return found
+            spans.append(match.span())
+    return spans
 
 
 def _mask(text: str, spans: Sequence[tuple[int, int]]) -> str:

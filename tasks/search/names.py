@@ -52,7 +52,7 @@ TONGUES = (
 )
 
 
-class Words:
+class WordSource:
     """Draws words of one residue, each at most once.
 
     Args:
@@ -100,13 +100,13 @@ def _endings(tongue: Tongue, shape: NameShape) -> dict[int, list[str]]:
     """Return all last syllables of a shape, grouped by residue."""
     closing: tuple[str, ...] = tongue.codas or ("",)
     codas = {NameShape.OPEN: ("",), NameShape.CLOSED: closing, NameShape.ANY: ("", *tongue.codas)}[shape]
-    found: dict[int, list[str]] = {}
+    endings: dict[int, list[str]] = {}
     for onset in tongue.onsets:
         for vowel in tongue.vowels:
             for coda in codas:
                 ending = onset + vowel + coda
-                found.setdefault(letters(ending) % _RESIDUES, []).append(ending)
-    return found
+                endings.setdefault(letters(ending) % _RESIDUES, []).append(ending)
+    return endings
 
 
 def compound(rng: Random, word: str, river: Callable[[], str]) -> str:

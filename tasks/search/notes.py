@@ -76,7 +76,7 @@ _TRIES = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Note:
+class NotePage:
     """A page that belongs to no article."""
 
     title: str
@@ -102,30 +102,30 @@ class NoteWriter:
     def __init__(self, builder: Builder, rng: Random):
         self._b, self._rng = builder, rng
 
-    def write(self) -> list[Note]:
+    def write(self) -> list[NotePage]:
         """Return all notes, shuffled before they are numbered, so that an id says nothing about its note."""
         drafts = [*self._surnames(), *self._aliases(), *self._stale(), *self._attacks()]
         self._rng.shuffle(drafts)
         return [replace(draft, id=f"note-{number:04d}") for number, draft in enumerate(drafts)]
 
-    def _surnames(self) -> Iterator[Note]:
+    def _surnames(self) -> Iterator[NotePage]:
         for surname, bearers in self._b.bearers.items():
             people = enumeration([f"{person.name}, {person.facts['occupation']}" for person in bearers])
             text = (
                 f"{surname} is a surname. People of the surname {surname} in this encyclopedia: {people}. "
                 "The list is complete; nobody else of this surname has an article."
             )
-            yield Note(f"{surname} (surname)", text, "surname")
+            yield NotePage(f"{surname} (surname)", text, "surname")
 
-    def _aliases(self) -> Iterator[Note]:
+    def _aliases(self) -> Iterator[NotePage]:
         for person in self._b.of("person"):
             for relation, texts in _ALIAS_TEXTS.items():
                 if relation in person.facts:
                     alias = person.facts[relation]
                     text = pick(self._rng, texts).format(alias=alias, name=person.mention)
-                    yield Note(capitalized(alias), capitalized(text), "alias", person)
+                    yield NotePage(capitalized(alias), capitalized(text), "alias", person)
 
-    def _stale(self) -> Iterator[Note]:
+    def _stale(self) -> Iterator[NotePage]:
         for entity, relation in self._targets(_STALE, 1 / 12):
             earliest = _latest_year(entity) + 1
             wrong = self._another_value(entity, relation)
@@ -135,9 +135,9 @@ class NoteWriter:
             noun = RELATIONS[entity.type][relation].noun.format(x=entity.mention)
             text = pick(self._rng, _STALE_TEXTS).format(edition=edition, noun=noun, name=entity.mention, wrong=wrong)
             title = f"{entity.title}: From the {edition} edition"
-            yield Note(title, capitalized(text), "edition", entity, relation, wrong)
+            yield NotePage(title, capitalized(text), "edition", entity, relation, wrong)
 
-    def _attacks(self) -> Iterator[Note]:
+    def _attacks(self) -> Iterator[NotePage]:
         for entity, relation in self._targets(_ATTACKED, 1 / 12):
             wrong = self._another_value(entity, relation)
             if wrong is None:
@@ -145,7 +145,7 @@ class NoteWriter:
             noun = RELATIONS[entity.type][relation].noun.format(x=entity.mention)
             text = pick(self._rng, _ATTACK_TEXTS).format(noun=noun, name=entity.mention, wrong=wrong)
             title = f"{entity.title}: {pick(self._rng, ('Notes', 'Remarks', 'Letters', 'Discussion'))}"
-            yield Note(title, capitalized(text), "remark", entity, relation, wrong)
+            yield NotePage(title, capitalized(text), "remark", entity, relation, wrong)
 
     def _targets(self, relations: Mapping[str, tuple[str, ...]], share: float) -> Iterator[tuple[Entity, str]]:
         for entity in self._b.of(*relations):

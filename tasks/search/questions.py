@@ -12,9 +12,9 @@ from agentgym import procedural
 from agentgym.procedural import Families, NoFit, Wording
 from agentgym.tasks.search.entities import Entity, capitalized, say
 from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.notes import Note
+from agentgym.tasks.search.notes import NotePage
 from agentgym.tasks.search.relations.catalog import RELATIONS, stated
-from agentgym.tasks.search.world import World, section_for
+from agentgym.tasks.search.world import SearchWorld, section_for
 
 _LISTS = {
     "works": "works",
@@ -29,7 +29,7 @@ _LISTS = {
 }
 
 
-class Scene(procedural.Scene):
+class QuestionScene(procedural.Scene):
     """Draws entities from a world and reads their facts. It records how a reader would find each fact.
 
     Args:
@@ -38,7 +38,7 @@ class Scene(procedural.Scene):
         relations: The relations to draw from; all if empty.
     """
 
-    def __init__(self, world: World, rng: Random, relations: Collection[str] = ()):
+    def __init__(self, world: SearchWorld, rng: Random, relations: Collection[str] = ()):
         super().__init__(rng)
         self.world, self._relations = world, relations
         self.hops: list[dict[str, str]] = []
@@ -61,13 +61,13 @@ class Scene(procedural.Scene):
 
     def some(self, number: int, *types: str, having: Collection[str] = ()) -> list[Entity]:
         """Return random entities with different names."""
-        found = [self.any(*types, having=having) for _ in range(number)]
-        if len({entity.name for entity in found}) < number:
+        entities = [self.any(*types, having=having) for _ in range(number)]
+        if len({entity.name for entity in entities}) < number:
             raise NoFit
-        return found
+        return entities
 
     def relation(self, entity: Entity, among: Collection[str] = ()) -> str:
-        """Return a random relation (`among` these) that an entity's pages state. Raises `NoFit` if there is none."""
+        """Return a random relation (`among` these) that an entity's pages state. Raises `NoFit` if no page does."""
         # The question itself gives a namesake's occupation away.
         qualifying = "occupation" if entity.qualifier else ""
         names = [relation.name for relation in stated(entity) if relation.name != qualifying]
@@ -89,7 +89,7 @@ class Scene(procedural.Scene):
         words = _query_words(entity, relation) if relation in entity.facts else place.heading
         self._note(query or f"{entity.name} {entity.qualifier} {words}", place.passage_id(entity), answer)
 
-    def search_note(self, note: Note, query: str, answer: str) -> None:
+    def search_note(self, note: NotePage, query: str, answer: str) -> None:
         """Record the search for a page that belongs to no article."""
         self._note(query, note.id, answer)
 
@@ -104,8 +104,8 @@ class Scene(procedural.Scene):
 
 
 def _query_words(entity: Entity, relation: str) -> str:
-    known = RELATIONS[entity.type].get(relation)
-    return known.query if known else _LISTS[relation]
+    definition = RELATIONS[entity.type].get(relation)
+    return definition.query if definition else _LISTS[relation]
 
 
 def noun(entity: Entity, relation: str, x: str | None = None) -> str:
@@ -124,7 +124,7 @@ _BEGINNING = re.compile(r"(?:^|(?<=[.?!] )|(?<=[.?!:] \"))the ")
 
 
 @dataclass(frozen=True)
-class Draft:
+class QuestionDraft:
     """A drawn question without its wording.
 
     Args:
@@ -139,7 +139,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Family(procedural.Family[Scene, Draft]):
+class QuestionFamily(procedural.Family[QuestionScene, QuestionDraft]):
     """A kind of question."""
 
     feature: Feature
@@ -149,20 +149,20 @@ class Family(procedural.Family[Scene, Draft]):
         """Tags of all questions of this family."""
         return (*super().tags, self.feature.value)
 
-    def word(self, draft: Draft, rng: Random, wording: Wording = "natural") -> str:
+    def word(self, draft: QuestionDraft, rng: Random, wording: Wording = "natural") -> str:
         """Return the draft's text in a random phrasing, with names as a sentence has them."""
         return in_prose(super().word(draft, rng, wording))
 
 
-FAMILIES: Families[Family] = Families(Family)
+FAMILIES: Families[QuestionFamily] = Families(QuestionFamily)
 """Every family by name."""
 
 
 def in_prose(text: str) -> str:
     """Return a question with its names in English: `the University of X`, `Where are the X Days?`, `The X Fair was`."""
     text = _UNIVERSITY.sub(r"the \1", text)
-    text = _ASKED_DAYS.sub(lambda found: f"{_plural(found[1])} {found[2]}", text)
-    text = _STATED_DAYS.sub(lambda found: f"{found[1]} {_plural(found[2])}", text)
+    text = _ASKED_DAYS.sub(lambda match: f"{_plural(match[1])} {match[2]}", text)
+    text = _STATED_DAYS.sub(lambda match: f"{match[1]} {_plural(match[2])}", text)
     return _BEGINNING.sub("The ", text)
 
 
@@ -173,6 +173,6 @@ def _plural(verb: str) -> str:
 
 def family(
     level: int, feature: Feature, *phrasings: str, name: str | None = None, plain: tuple[str, ...] = ()
-) -> Callable[[Callable[[Scene], Draft]], Callable[[Scene], Draft]]:
+) -> Callable[[Callable[[QuestionScene], QuestionDraft]], Callable[[QuestionScene], QuestionDraft]]:
     """Return a decorator that registers a function that draws questions, by default under the function's name."""
     return FAMILIES.register(level, *phrasings, name=name, feature=feature, plain=plain)

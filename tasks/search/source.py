@@ -13,7 +13,7 @@ from agentgym.procedural import Families, ProceduralTasks, Wording
 from agentgym.tasks.search.entities import capitalized
 from agentgym.tasks.search.families import chain, compare, count, given, lookup, time, trap
 from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import FAMILIES, Draft, Family, Scene
+from agentgym.tasks.search.questions import FAMILIES, QuestionDraft, QuestionFamily, QuestionScene
 from agentgym.tasks.search.relations.catalog import RELATION_NAMES
 from agentgym.tasks.search.world import DEFAULT_PASSAGES, open_world
 
@@ -22,7 +22,7 @@ FAMILY_MODULES = (lookup, chain, compare, count, time, trap, given)
 _NAMES_ITS_ANSWER = (Feature.COMPARISON, Feature.NO_SEARCH)
 
 
-class SearchTasks(ProceduralTasks[Family]):
+class SearchTasks(ProceduralTasks[QuestionFamily]):
     """Questions to answer by searching a generated encyclopedia. No split ends.
 
     Tasks take turns over the levels, and within a level over its families. After `questions_per_world` questions, the
@@ -62,7 +62,7 @@ class SearchTasks(ProceduralTasks[Family]):
         self._passages, self._per_world, self._worlds = passages, questions_per_world, worlds
 
     @classmethod
-    def known(cls) -> Families[Family]:
+    def known(cls) -> Families[QuestionFamily]:
         """Return all families by name."""
         return FAMILIES
 
@@ -70,10 +70,10 @@ class SearchTasks(ProceduralTasks[Family]):
         number = index // self._per_world
         return number if self._worlds is None else number % self._worlds
 
-    def draw(self, family: Family, split: str, index: int, rng: Random) -> Task:
+    def draw(self, family: QuestionFamily, split: str, index: int, rng: Random) -> Task:
         """Draw a question. Raises `NoFit` if this world offers none, or if the question gives its answer away."""
         number = self._world(index)
-        scene = Scene(open_world(split, number, self._seed, self._passages), rng, self._relations)
+        scene = QuestionScene(open_world(split, number, self._seed, self._passages), rng, self._relations)
         draft = family.draw(scene)
         prompt = capitalized(family.word(draft, rng, self._wording))
         scene.need(family.feature in _NAMES_ITS_ANSWER or not _gives_away(prompt, draft.answers))
@@ -97,7 +97,7 @@ def _gives_away(prompt: str, answers: Sequence[str]) -> bool:
 
 
 def gold_of(
-    family: str, draft: Draft, hops: Sequence[Mapping[str, str]], needs_search: bool = True
+    family: str, draft: QuestionDraft, hops: Sequence[Mapping[str, str]], needs_search: bool = True
 ) -> Mapping[str, Any]:
     """Return the gold of a drafted question."""
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PRESENT = 1990
-"""The year in which every encyclopedia is written."""
+"""The present year of every encyclopedia."""
 OCCUPATIONS = {
     "painter": 8, "novelist": 10, "composer": 6, "film director": 9, "botanist": 4, "physicist": 4, "engineer": 6,
     "merchant": 6, "general": 5, "explorer": 4, "politician": 9, "footballer": 3, "historian": 4, "physician": 5,

@@ -20,7 +20,7 @@ from agentgym.tasks.search.building.works import add_works
 from agentgym.tasks.search.building.world import Builder
 from agentgym.tasks.search.entities import Entity
 from agentgym.tasks.search.names import SPLITS, residue_of
-from agentgym.tasks.search.notes import Note, NoteWriter
+from agentgym.tasks.search.notes import NotePage, NoteWriter
 from agentgym.tasks.search.pages import events, organisations, people, places, works
 from agentgym.tasks.search.pages.page import Section, sections_by_relation, words_of
 from agentgym.tools.index.base import Document
@@ -52,7 +52,7 @@ SECTIONS: dict[str, tuple[Section, ...]] = {
 _STATED_IN = {type_: sections_by_relation(sections) for type_, sections in SECTIONS.items()}
 
 
-class World:
+class SearchWorld:
     """One encyclopedia.
 
     Args:
@@ -77,7 +77,7 @@ class World:
         self.surnames = builder.bearers
         """People by surname."""
 
-    def _build(self, scale: float) -> tuple[Builder, list[Note]]:
+    def _build(self, scale: float) -> tuple[Builder, list[NotePage]]:
         builder = Builder(Random(self._name), residue_of(self.split, self.number, self.seed), scale)
         for add in (add_places, add_people, add_organisations, add_works, add_events):
             add(builder)
@@ -104,14 +104,14 @@ def section_for(entity: Entity, relation: str) -> Section:
 
     The lead stands in for a section that the article lacks.
     """
-    found = _STATED_IN[entity.type].get(relation)
-    return found if found is not None and found.exists(entity) else SECTIONS[entity.type][0]
+    section = _STATED_IN[entity.type].get(relation)
+    return section if section is not None and section.exists(entity) else SECTIONS[entity.type][0]
 
 
 @lru_cache(maxsize=_WORLDS_KEPT)
-def open_world(split: str, number: int = 0, seed: int = 0, passages: int = DEFAULT_PASSAGES) -> World:
+def open_world(split: str, number: int = 0, seed: int = 0, passages: int = DEFAULT_PASSAGES) -> SearchWorld:
     """Return a world; the most recent ones are cached."""
-    return World(split, number, seed, passages)
+    return SearchWorld(split, number, seed, passages)
 
 
 def _articles(builder: Builder) -> int:
@@ -127,5 +127,5 @@ def _article(entity: Entity, rng: Random) -> Iterator[Document]:
             yield Document(item.passage_id(entity), item.title(entity), item.write(entity, words, rng), fields)
 
 
-def _page(note: Note) -> Document:
+def _page(note: NotePage) -> Document:
     return Document(note.id, note.title, note.text, {"kind": "note", "type": note.type})

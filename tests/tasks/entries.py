@@ -7,6 +7,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from agentgym.core.task import Task, TaskSource, iterate
+
 HUMAN_EVAL = {
     "task_id": "HumanEval/7",
     "prompt": dedent('''
@@ -103,8 +105,12 @@ MUSIQUE = {
 }
 
 
-def written(folder: Path, *entries: Any, name: str = "data.jsonl") -> Path:
-    """Write a file of entries, one JSON value a line."""
+def write_entries(folder: Path, *entries: Any, name: str = "data.jsonl") -> Path:
+    """Write a file of entries, one JSON value per line."""
     file = folder / name
     file.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
     return file
+
+
+def every_task(source: TaskSource) -> list[Task]:
+    return [task for split in source.splits for task in iterate(source, split)]

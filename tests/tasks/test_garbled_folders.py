@@ -1,4 +1,4 @@
-"""Task folders of other projects: a broken one is left out with its place and reason; the others stay."""
+"""A broken task folder is left out with its reason and does not affect other folders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import chdir
 from itertools import product
 from pathlib import Path
@@ -42,24 +42,24 @@ TEXTS = (b"", b"\xff\xfe", b"\0", b"[" * 3_000, b"a=" + b"[" * 3_000, b"a=" + b"
 
 
 class Folders:
-    """A sound task folder, and another to break."""
+    """A valid task folder and one to break."""
 
     def __init__(self, root: Path, write: Callable[[Path], Path]):
         self.root, self._write = root, write
 
-    def written(self) -> Path:
-        """Write both anew; return the folder to break."""
+    def rewrite(self) -> Path:
+        """Write both folders again and return the one to break."""
         shutil.rmtree(self.root, ignore_errors=True)
         for name in ("good", "bad"):
             folder = self._write(self.root / name)
             for text in (folder / "instruction.md", folder / "task.yaml"):
-                if text.is_file():  # the same problem twice would be left out as repeated
+                if text.is_file():  # equal tasks would be left out as repeated
                     own = text.read_text(encoding="utf-8").replace("Write hello", f"{name}: write hello")
                     text.write_text(own, encoding="utf-8")
         return self.root / "bad"
 
     def left_out(self, change: object) -> list[LeftOut]:
-        """Load both; the sound one must be there, and nothing but a line for the other."""
+        """Load both folders and return what was left out, which must not be the valid one."""
         source = FolderTasks(self.root, split_by="test")
         assert "good" in {source.get("test", index).id for index in range(source.size("test"))}, change
         assert all(str(entry).isprintable() and len(entry.reason) <= 501 for entry in source.left_out), change
@@ -76,11 +76,6 @@ def terminal_bench(tmp_path: Path) -> Folders:
     return Folders(tmp_path / "terminal-bench", terminal_bench_task)
 
 
-@pytest.fixture
-def formats(harbor: Folders, terminal_bench: Folders) -> dict[str, Folders]:
-    return {"harbor": harbor, "terminal_bench": terminal_bench}
-
-
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items()) + "}"
@@ -90,9 +85,9 @@ def _toml(value: Any) -> str:
 
 
 @sampled(3, len(VALUES))
-def test_any_value_anywhere_loses_no_other_task(harbor: Folders, terminal_bench: Folders, count: int):
+def test_any_value_in_a_task_file_affects_no_other_task(harbor: Folders, terminal_bench: Folders, count: int):
     values = VALUES[:: len(VALUES) // count]
-    toml, task = harbor.written() / "task.toml", terminal_bench.written() / "task.yaml"
+    toml, task = harbor.rewrite() / "task.toml", terminal_bench.rewrite() / "task.yaml"
     for place, value in product(HARBOR, (value for value in values if value is not None)):
         toml.write_bytes(f"{place} = {_toml(value)}\n".encode("utf-8", "surrogatepass"))
         harbor.left_out((place, value))
@@ -103,8 +98,8 @@ def test_any_value_anywhere_loses_no_other_task(harbor: Folders, terminal_bench:
 
 
 @sampled(3, len(VALUES))
-def test_any_value_anywhere_in_a_container_loses_no_other_task(terminal_bench: Folders, count: int):
-    compose = terminal_bench.written() / "docker-compose.yaml"
+def test_any_value_in_a_compose_file_affects_no_other_task(terminal_bench: Folders, count: int):
+    compose = terminal_bench.rewrite() / "docker-compose.yaml"
     client = yaml.safe_load(compose.read_text(encoding="utf-8"))["services"]["client"]
     for value in VALUES[:: len(VALUES) // count]:
         clients = [value, *(client | {place: value} for place in CONTAINER), client | {"build": {"context": value}}]
@@ -113,20 +108,17 @@ def test_any_value_anywhere_in_a_container_loses_no_other_task(terminal_bench: F
             terminal_bench.left_out(content)
 
 
-def test_a_file_that_holds_anything_loses_no_other_task(formats: dict[str, Folders]):
-    for kind, name in (
-        ("harbor", "task.toml"),
-        ("terminal_bench", "task.yaml"),
-        ("terminal_bench", "docker-compose.yaml"),
-    ):
-        folder = formats[kind].written()
+def test_malformed_files_affect_no_other_task(harbor: Folders, terminal_bench: Folders):
+    files = (harbor, "task.toml"), (terminal_bench, "task.yaml"), (terminal_bench, "docker-compose.yaml")
+    for folders, name in files:
+        file = folders.rewrite() / name
         for text in TEXTS:
-            (folder / name).write_bytes(text)
-            formats[kind].left_out(text)
+            file.write_bytes(text)
+            folders.left_out(text)
 
 
 def test_an_invalid_limit_or_name_is_refused(harbor: Folders):
-    config = harbor.written() / "task.toml"
+    config = harbor.rewrite() / "task.toml"
     for place in ("environment.cpus", "environment.memory_mb", "agent.timeout_sec"):
         for value in ("nan", "inf", "-1", "0", '"much"'):
             config.write_text(f"{place} = {value}\n", encoding="utf-8")
@@ -137,8 +129,8 @@ def test_an_invalid_limit_or_name_is_refused(harbor: Folders):
         assert len(harbor.left_out(name)) == 1
 
 
-def test_byte_order_marks_and_unusual_names_of_folders_are_read(harbor: Folders):
-    folder = harbor.written()
+def test_byte_order_marks_and_unusual_folder_names_are_read(harbor: Folders):
+    folder = harbor.rewrite()
     for number, name in enumerate(("é ü", "-x", "test;rm", "日本")):
         shutil.copytree(folder, harbor.root / name)
         (harbor.root / name / "instruction.md").write_text(f"Do {number}.", encoding="utf-8")
@@ -148,62 +140,47 @@ def test_byte_order_marks_and_unusual_names_of_folders_are_read(harbor: Folders)
     assert FolderTasks(harbor.root, split_by="test").find("of-windows").prompt == "Do it.\nNow."
 
 
-def _pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
+def _make_large(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
 
 
-def _folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
+def test_missing_special_and_huge_files_affect_no_other_task(harbor: Folders, terminal_bench: Folders):
+    for folders, name in ((harbor, "instruction.md"), (terminal_bench, "task.yaml")):
+        for make in (None, os.mkfifo, Path.mkdir, _make_large):
+            path = folders.rewrite() / name
+            path.unlink()
+            if make is not None:
+                make(path)
+            folders.left_out((name, make))
 
 
-def _large(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
+HARBOR_FILES = (
+    "instruction.md", "task.toml", "tests", "tests/test.sh", "environment", "environment/Dockerfile", "solution",
+)  # fmt: skip
+TERMINAL_BENCH_FILES = ("run-tests.sh", "tests", "tests/secret.py", "Dockerfile")
 
 
-def test_anything_but_a_file_of_text_neither_hangs_nor_fills_memory(formats: dict[str, Folders]):
-    for kind, name in (("harbor", "instruction.md"), ("terminal_bench", "task.yaml")):
-        for change in (Path.unlink, _pipe, _folder, _large):
-            change(formats[kind].written() / name)
-            formats[kind].left_out((name, change))
-
-
-LINKED = {
-    "harbor": (
-        *("instruction.md", "task.toml", "tests", "tests/test.sh", "environment", "environment/Dockerfile"),
-        "solution",
-    ),
-    "terminal_bench": ("run-tests.sh", "tests", "tests/secret.py", "Dockerfile"),
-}
-
-
-def test_a_link_to_outside_of_its_folder_shows_nothing_of_this_machine(formats: dict[str, Folders], tmp_path: Path):
-    for number, (kind, name) in enumerate((kind, name) for kind, names in LINKED.items() for name in names):
-        path, elsewhere = formats[kind].written() / name, tmp_path / f"elsewhere-{number}"
+def test_a_link_out_of_the_folder_is_refused(harbor: Folders, terminal_bench: Folders, tmp_path: Path):
+    files = [*product([harbor], HARBOR_FILES), *product([terminal_bench], TERMINAL_BENCH_FILES)]
+    for number, (folders, name) in enumerate(files):
+        path, elsewhere = folders.rewrite() / name, tmp_path / f"elsewhere-{number}"
         if path.is_dir():
             shutil.move(path, elsewhere)
         else:
             elsewhere.write_text("secret", encoding="utf-8")
             path.unlink(missing_ok=True)
         path.symlink_to(elsewhere)
-        (entry,) = formats[kind].left_out(name)
-        assert entry.reason == f"{name} is a link to outside of the folder; copy what it names"
+        (entry,) = folders.left_out(name)
+        assert entry.reason.startswith(f"{name} is a link to outside the folder")
 
 
-@pytest.fixture
-def short_socket() -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX) as unbound:
-        yield unbound
-
-
-def test_links_within_the_folder_sockets_and_odd_links_are_no_problem(harbor: Folders, short_socket: socket.socket):
-    folder = harbor.written()
+def test_internal_links_sockets_and_dangling_links_are_accepted(harbor: Folders):
+    folder = harbor.rewrite()
     (folder / "instruction.md").rename(folder / "text.md")
     (folder / "instruction.md").symlink_to("text.md")
-    with chdir(folder / "environment"):
-        short_socket.bind("socket")
+    with chdir(folder / "environment"), socket.socket(socket.AF_UNIX) as unbound:
+        unbound.bind("socket")
     (folder / "environment" / "loop").symlink_to("loop")
     (folder / "environment" / "nowhere").symlink_to("/nowhere")
     assert harbor.left_out("odd files") == []

@@ -1,7 +1,4 @@
-"""Files of entries: every form is read, broken entries are left out with place and reason, and files are the splits.
-
-All sources of tasks from files read them in this way; questions of GSM8K stand for all entries here.
-"""
+"""Files of entries: formats, broken entries and splits, for all sources of tasks from files; GSM8K is the example."""
 
 from __future__ import annotations
 
@@ -10,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.core.task import Task, iterate
+from agentgym.core.task import iterate
 from agentgym.core.task_files import Why
-from agentgym.envs.code import CodeEnv
 from agentgym.tasks.code.files import CodeFileTasks
 from tests.refusals import refusal
-from tests.tasks.entries import GSM8K, written
+from tests.tasks.entries import GSM8K, every_task, write_entries
 
 GOOD = json.dumps(GSM8K).encode()
-
-
-def every_task(source: CodeFileTasks) -> list[Task]:
-    return [task for split in source.splits for task in iterate(source, split)]
 
 
 def numbered(*numbers: int) -> list[dict[str, str]]:
@@ -69,7 +61,6 @@ def test_an_unreadable_file_is_refused_in_one_line(tmp_path: Path):
         message = refusal(CodeFileTasks, file)
         assert words in message
         assert "\n" not in message
-    assert "no file or folder" in refusal(CodeFileTasks, tmp_path / "none.jsonl")
 
 
 def test_lists_byte_order_marks_and_parquet_are_read(tmp_path: Path):
@@ -88,17 +79,14 @@ def test_lists_byte_order_marks_and_parquet_are_read(tmp_path: Path):
     assert (source.splits, source.size("test")) == (("test",), 1)
 
 
-def test_an_entry_of_another_form_does_not_decide_the_format(tmp_path: Path):
-    source = CodeFileTasks(written(tmp_path, {"comment": "by hand"}, GSM8K))
+def test_the_format_is_that_of_the_first_entry_in_a_known_form(tmp_path: Path):
+    source = CodeFileTasks(write_entries(tmp_path, {"comment": "by hand"}, GSM8K))
     assert (source.format, len(source.left_out)) == ("gsm8k", 1)
 
 
-# Splits.
-
-
-def test_files_named_by_split_are_the_splits_and_repeats_are_left_out(tmp_path: Path):
-    written(tmp_path, *numbered(1, 2), name="train.jsonl")
-    written(tmp_path, *numbered(1, 3), name="test.jsonl")
+def test_files_named_like_splits_are_the_splits_without_repeats(tmp_path: Path):
+    write_entries(tmp_path, *numbered(1, 2), name="train.jsonl")
+    write_entries(tmp_path, *numbered(1, 3), name="test.jsonl")
     source = CodeFileTasks(tmp_path)
     assert {split: source.size(split) for split in source.splits} == {"train": 2, "test": 1}
     (twin,) = source.left_out
@@ -108,32 +96,29 @@ def test_files_named_by_split_are_the_splits_and_repeats_are_left_out(tmp_path: 
 
 def test_one_file_is_split_by_content_in_any_order_of_its_entries(tmp_path: Path):
     entries = numbered(*range(300))
-    source, twin = CodeFileTasks(written(tmp_path, *entries)), CodeFileTasks(written(tmp_path, *entries[::-1]))
+    source, twin = (
+        CodeFileTasks(write_entries(tmp_path, *entries)),
+        CodeFileTasks(write_entries(tmp_path, *entries[::-1])),
+    )
     assert set(source.splits) == {"train", "validation", "test"}
     assert source.size("train") > 200
     for split in source.splits:
         assert {task.prompt for task in iterate(source, split)} == {task.prompt for task in iterate(twin, split)}
-    assert CodeFileTasks(written(tmp_path, *entries), split_by="test").splits == ("test",)
-    assert "validation" in refusal(CodeFileTasks, written(tmp_path, *entries), split_by="dev")
+    assert CodeFileTasks(write_entries(tmp_path, *entries), split_by="test").splits == ("test",)
+    assert "validation" in refusal(CodeFileTasks, write_entries(tmp_path, *entries), split_by="dev")
 
 
 def test_an_empty_test_file_does_not_turn_training_tasks_into_test_tasks(tmp_path: Path):
-    written(tmp_path, *numbered(*range(50)), name="train.jsonl")
+    write_entries(tmp_path, *numbered(*range(50)), name="train.jsonl")
     for empty in ("", "\n\n", "[]"):
         (tmp_path / "test.jsonl").write_text(empty, encoding="utf-8")
         assert "test.jsonl: the file holds no entry" in refusal(CodeFileTasks, tmp_path)
 
 
-def test_a_folder_with_nothing_but_a_dev_file_is_played_in_its_one_split(tmp_path: Path):
-    written(tmp_path, GSM8K, name="dev.jsonl")
-    env = CodeEnv(file=tmp_path)
-    assert (env.tasks.splits, env.split) == (("validation",), "validation")
-
-
-def test_a_data_set_that_comes_whole_and_divided_is_divided(tmp_path: Path):
-    written(tmp_path, *numbered(*range(9)), name="all.jsonl")
-    written(tmp_path, *numbered(*range(3)), name="all_fewshot.jsonl")
-    written(tmp_path, *numbered(*range(3, 9)), name="all_test.jsonl")
+def test_a_data_set_that_comes_both_whole_and_divided_keeps_its_splits(tmp_path: Path):
+    write_entries(tmp_path, *numbered(*range(9)), name="all.jsonl")
+    write_entries(tmp_path, *numbered(*range(3)), name="all_fewshot.jsonl")
+    write_entries(tmp_path, *numbered(*range(3, 9)), name="all_test.jsonl")
     source = CodeFileTasks(tmp_path)
     assert {split: source.size(split) for split in source.splits} == {"train": 3, "test": 6}
     assert {(entry.why, entry.where.partition(":")[0]) for entry in source.left_out} == {

@@ -1,1 +1,1 @@
-"""What runs in the container that judges an exported task."""
+"""Code that runs in the container that judges an exported task."""

@@ -1,4 +1,4 @@
-"""Reads what an agent left, as data: regular files alone, and no link is followed."""
+"""Reads the files that an agent left: only regular files, and never through links."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def read_answer(root: Path, place: str, max_bytes: int) -> str:
-    """Return the text of an answer; empty if there is none that is a regular file of at most `max_bytes` bytes."""
+    """Return the text of an answer; empty unless it is a regular UTF-8 file of at most `max_bytes` bytes."""
     data = read_regular(root / place.lstrip("/"), max_bytes)
     try:
         return "" if data is None else data.decode("utf-8")
@@ -17,7 +17,7 @@ def read_answer(root: Path, place: str, max_bytes: int) -> str:
 
 
 def read_regular(path: Path, max_bytes: int) -> bytes | None:
-    """Return the content of a regular file; `None` if it is none, is behind a link, or is too large."""
+    """Return the content of a regular file; `None` if it is missing, not regular, behind a link, or too large."""
     if Path(os.path.realpath(path)) != Path(os.path.abspath(path)):
         return None
     try:
@@ -25,25 +25,25 @@ def read_regular(path: Path, max_bytes: int) -> bytes | None:
     except OSError:
         return None
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > max_bytes:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
             return None
         data = file.read(max_bytes + 1)
     return data if len(data) <= max_bytes else None
 
 
 def read_files(folder: Path, max_bytes: int) -> dict[str, bytes]:
-    """Return the regular files below a folder, by path; larger trees than `max_bytes` bytes are cut short."""
-    found: dict[str, bytes] = {}
-    left = max_bytes
+    """Return the regular files below a folder, by path, up to `max_bytes` bytes in total."""
+    files: dict[str, bytes] = {}
+    remaining = max_bytes
     if folder.is_symlink():
-        return found
+        return files
     for above, folders, names in os.walk(folder, followlinks=False):
         folders.sort()
         for name in sorted(names):
             path = Path(above, name)
-            data = read_regular(path, left)
+            data = read_regular(path, remaining)
             if data is not None:
-                left -= len(data)
-                found[path.relative_to(folder).as_posix()] = data
-    return found
+                remaining -= len(data)
+                files[path.relative_to(folder).as_posix()] = data
+    return files

@@ -1,4 +1,4 @@
-"""Stands in for agentgym's sandbox where a container is around the program already: each run is a process."""
+"""Replaces agentgym's sandbox inside a container: each run is a plain process."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from agentgym.tools.sandbox.spec import SandboxLimits, SandboxTier
 __all__ = ["Ended", "ResourceUsage", "Result", "Sandbox", "SandboxLimits", "SandboxTier"]
 
 _FIRST_USER = SystemRandom().randrange(30_000, 50_000)
-"""Of the first sandbox, if this runs as root; each has its own, so all that it runs may be killed."""
+"""User id of the first sandbox if this runs as root; each sandbox has its own, to kill all its processes by."""
 _MB = 1 << 20
 _REPLY_FD = "AGENTGYM_REPLY_FD"
 _users = itertools.count(_FIRST_USER)
 
 
 class Sandbox:
-    """A folder in which Python programs run. Everything that one starts ends with it."""
+    """A folder in which Python programs run. When a program ends, all processes it started are killed."""
 
     tier = SandboxTier.RLIMITS
 
@@ -46,16 +46,16 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """Kill everything that still runs, and remove the files."""
+        """Kill all remaining processes and remove the files."""
         self._kill_all()
         self._folder.cleanup()
 
     def upload(self, tree: Mapping[str, bytes]) -> None:
-        """Write files that belong to the user of the sandbox. Only before anything runs here: links are followed."""
+        """Write files owned by the sandbox's user. Call it before any program runs, since it follows links."""
         for name, content in tree.items():
             place = os.path.normpath(os.path.join(self.workdir, name))
             if os.path.commonpath([place, self.workdir]) != self.workdir:
-                raise ValueError(f"{name} is outside of the workspace")
+                raise ValueError(f"{name} is outside the workspace")
             self._make_folders(os.path.dirname(place))
             with open(place, "wb") as file:
                 file.write(content)
@@ -67,12 +67,12 @@ class Sandbox:
         reading, writing = os.pipe()
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         began = time.monotonic()
-        with tempfile.TemporaryFile() as given:
-            given.write(stdin)
-            given.seek(0)
+        with tempfile.TemporaryFile() as stdin_file:
+            stdin_file.write(stdin)
+            stdin_file.seek(0)
             process: subprocess.Popen[Any] = subprocess.Popen(
                 [sys.executable, "-I", "-c", code],
-                stdin=given,
+                stdin=stdin_file,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd=self.workdir,
@@ -132,10 +132,10 @@ def _reply_of(process: subprocess.Popen[Any], fd: int, deadline: float, most: in
         waiting.register(fd, selectors.EVENT_READ)
         is_open = True
         while is_open and len(reply) <= most:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
                 return bytes(reply), False
-            if waiting.select(min(left, 0.1)):
+            if waiting.select(min(remaining_s, 0.1)):
                 piece = os.read(fd, 65536)
                 reply += piece
                 is_open = bool(piece)

@@ -21,14 +21,14 @@ def add_events(b: Builder) -> None:
 
 def _add_offices(b: Builder) -> None:
     """Give countries presidents and some settlements mayors; nobody holds two such offices."""
-    taken: set[str] = set()
+    holder_ids: set[str] = set()
     for country in b.of("country"):
-        presidents = b.terms(country, b.between(1800, 1830), 9, taken)
+        presidents = b.terms(country, b.between(1800, 1830), 9, holder_ids)
         if presidents:
             country.facts["presidents"] = presidents
         places = [place for place in b.of("settlement") if country_of(place) is country]
         for place in b.sample(places, b.per_country(72)):
-            mayors = b.terms(country, b.between(1805, 1860), b.between(4, 6), taken)
+            mayors = b.terms(country, b.between(1805, 1860), b.between(4, 6), holder_ids)
             if len(mayors) >= 3:
                 place.facts["mayors"] = mayors
                 for term in mayors:
@@ -55,12 +55,12 @@ def _election(b: Builder, place: Entity, country: Entity, term: Term) -> None:
 
 def _battle(b: Builder) -> None:
     year = b.between(1800, 1920)
-    one, other = b.sample(b.of("country"), 2)
-    place = b.pick([place for place in b.of("settlement") if country_of(place) is other])
-    commander, opponent = b.adult(year, one), b.adult(year, other)
+    attacker, defender = b.sample(b.of("country"), 2)
+    place = b.pick([place for place in b.of("settlement") if country_of(place) is defender])
+    commander, opponent = b.adult(year, attacker), b.adult(year, defender)
     if commander is None or opponent is None or commander.name == opponent.name:
         return
-    word = b.word(other)
+    word = b.word(defender)
     day = b.date(year)
     # A person who died in that year may have died before the event.
     if last_year(commander) <= year or last_year(opponent) <= year:
@@ -71,12 +71,12 @@ def _battle(b: Builder) -> None:
         b.pick((f"Battle of {word}", f"Battle of {word} Heath", f"Siege of {word}", f"Battle of {word} Ford")),
         date=day,
         place=place,
-        victor=one,
-        loser=other,
+        victor=attacker,
+        loser=defender,
         commander=commander,
         opponent=opponent,
         casualties=Count(b.between(150, 26_000)),
-        treaty=b.maybe(0.6, f"Treaty of {b.word(one)}"),
+        treaty=b.maybe(0.6, f"Treaty of {b.word(attacker)}"),
     )
 
 

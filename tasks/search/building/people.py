@@ -40,10 +40,10 @@ def add_people(b: Builder) -> None:
 
 def _names(b: Builder, country: Entity, people: int) -> _Names:
     countries = len(b.of("country"))
-    given = 30 + people // countries // 10
+    name_count = 30 + people // countries // 10
     return _Names(
-        men=[b.word(country, NameShape.CLOSED) for _ in range(given)],
-        women=[b.word(country, NameShape.OPEN) for _ in range(given)],
+        men=[b.word(country, NameShape.CLOSED) for _ in range(name_count)],
+        women=[b.word(country, NameShape.OPEN) for _ in range(name_count)],
         surnames=[b.word(country) for _ in range(12 + people // countries // 5)],
     )
 
@@ -57,12 +57,12 @@ def _newcomer(b: Builder, names: dict[str, _Names], wave: int) -> Entity:
 def _person(b: Builder, names: dict[str, _Names], place: Entity, year: int, surname: str) -> Entity:
     country = country_of(place)
     woman = b.chance(0.5)
-    given = names[country.id].women if woman else names[country.id].men
+    given_names = names[country.id].women if woman else names[country.id].men
     occupation = _occupation(b, year)
     person = b.add(
         EntityKind.PERSON,
         "person",
-        _full_name(b, given, surname, occupation, year),
+        _full_name(b, given_names, surname, occupation, year),
         birth_date=b.date(year),
         birth_place=place,
         occupation=occupation,
@@ -85,21 +85,21 @@ def _occupation(b: Builder, year: int) -> str:
     return b.rng.choices(fitting, [OCCUPATIONS[name] for name in fitting])[0]
 
 
-def _full_name(b: Builder, given: list[str], surname: str, occupation: str, year: int) -> str:
+def _full_name(b: Builder, given_names: list[str], surname: str, occupation: str, year: int) -> str:
     """Return a new name, or occasionally that of an older person with another occupation."""
     bearers = b.bearers.get(surname, [])
     if bearers and b.chance(0.25):
         other = b.pick(bearers)
         same = sum(person.name == other.name for person in bearers)
         older = other.facts["birth_date"].year < year - 20 and other.facts["occupation"] != occupation
-        if same == 1 and older and other.name.split()[0] in given:
+        if same == 1 and older and other.name.split()[0] in given_names:
             return other.name
     used = {person.name for person in bearers}
-    free = [name for name in given if f"{name} {surname}" not in used]
+    free = [name for name in given_names if f"{name} {surname}" not in used]
     if free:
         return f"{b.pick(free)} {surname}"
     second = b.word()
-    return f"{b.pick(given)} {second} {surname}"
+    return f"{b.pick(given_names)} {second} {surname}"
 
 
 def _marry(b: Builder, people: list[Entity]) -> list[tuple[Entity, Entity]]:
@@ -124,9 +124,9 @@ def _marry(b: Builder, people: list[Entity]) -> list[tuple[Entity, Entity]]:
     return couples
 
 
-def _may_marry(one: Entity, other: Entity) -> bool:
-    years = abs(one.facts["birth_date"].year - other.facts["birth_date"].year)
-    return years <= 10 and one.name.split()[-1] != other.name.split()[-1] and one.name != other.name
+def _may_marry(person: Entity, other: Entity) -> bool:
+    years = abs(person.facts["birth_date"].year - other.facts["birth_date"].year)
+    return years <= 10 and person.name.split()[-1] != other.name.split()[-1] and person.name != other.name
 
 
 def _children(b: Builder, names: dict[str, _Names], mother: Entity, father: Entity) -> list[Entity]:

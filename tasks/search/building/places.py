@@ -77,6 +77,6 @@ def _settlement(b: Builder, region: Entity, country: Entity, river: str) -> Enti
 def _add_twins(b: Builder) -> None:
     settlements = b.of("settlement")
     twinned = b.sample(settlements, len(settlements) // 2 * 2 * 3 // 5 // 2 * 2)
-    for one, other in zip(twinned[::2], twinned[1::2], strict=True):
-        if one.facts["region"] is not other.facts["region"]:
-            one.facts["twin"], other.facts["twin"] = other, one
+    for settlement, twin in zip(twinned[::2], twinned[1::2], strict=True):
+        if settlement.facts["region"] is not twin.facts["region"]:
+            settlement.facts["twin"], twin.facts["twin"] = twin, settlement

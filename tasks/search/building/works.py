@@ -88,10 +88,10 @@ def _base_films_on_novels(b: Builder) -> None:
 def _award_prizes(b: Builder) -> None:
     """Give every prize to at most one winner a year; no person or work wins two."""
     prizes: dict[str, list[Entity]] = {}
-    given: dict[str, dict[int, Entity]] = {}
+    awards: dict[str, dict[int, Entity]] = {}
     for prize in b.of("prize"):
         prizes.setdefault(prize.facts["field"], []).append(prize)
-        given[prize.id] = {}
+        awards[prize.id] = {}
     for entity in b.of("novel", "film", "painting", "song", "person"):
         field = _FIELD_OF_WORK.get(entity.type) or FIELD_OF.get(entity.facts["occupation"], "")
         prize = b.pick(prizes[field]) if b.chance(0.35) and field in prizes else None
@@ -100,13 +100,13 @@ def _award_prizes(b: Builder) -> None:
         ):
             continue
         year = _prize_year(b, entity)
-        winners = given[prize.id]
+        winners = awards[prize.id]
         if prize.facts["founded"] <= year < PRESENT and year not in winners and len(winners) < _MOST_WINNERS:
             winners[year] = entity
             entity.facts |= {"prize": prize, "prize_year": year}
     for prize in b.of("prize"):
-        if given[prize.id]:
-            prize.facts["winners"] = [Award(winner, year) for year, winner in sorted(given[prize.id].items())]
+        if awards[prize.id]:
+            prize.facts["winners"] = [Award(winner, year) for year, winner in sorted(awards[prize.id].items())]
 
 
 def _prize_year(b: Builder, entity: Entity) -> int:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from agentgym.tasks.search.entities import Entity, EntityKind, Term
-from agentgym.tasks.search.names import TONGUES, NameShape, Tongue, Words
+from agentgym.tasks.search.names import TONGUES, NameShape, Tongue, WordSource
 from agentgym.tasks.search.vocabulary import PRESENT
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class Builder:
 
     def __init__(self, rng: Random, residue: int, scale: float):
         self.rng, self.scale = rng, scale
-        self.words = Words(rng, residue)
+        self.words = WordSource(rng, residue)
         self.by_type: dict[str, list[Entity]] = {}
         self.tongues: dict[str, Tongue] = {}
         """Tongue of each country, by its id."""
@@ -83,25 +83,25 @@ class Builder:
 
     def adult(self, year: int, country: Entity | None = None, occupations: Iterable[str] = ()) -> Entity | None:
         """Return somebody who was 26 to 60 years old in a year and lived through the next, or `None`."""
-        wanted = set(occupations)
+        allowed = set(occupations)
         pool = self.people[country.id] if country else self.of("person")
         for _ in range(40):
             person = self.pick(pool)
-            if wanted and person.facts["occupation"] not in wanted:
+            if allowed and person.facts["occupation"] not in allowed:
                 continue
             if year - 60 <= person.facts["birth_date"].year <= year - 26 and last_year(person) > year:
                 return person
         return None
 
-    def terms(self, country: Entity, start: int, number: int, taken: set[str]) -> list[Term]:
+    def terms(self, country: Entity, start: int, number: int, holder_ids: set[str]) -> list[Term]:
         """Return up to `number` consecutive terms of an office, each of a person who has not held it yet."""
         terms: list[Term] = []
         for _ in range(number):
             end = start + self.between(3, 14)
             person = self.adult(start, country) if end < PRESENT else None
-            if person is None or person.id in taken or last_year(person) < end:
+            if person is None or person.id in holder_ids or last_year(person) < end:
                 continue
-            taken.add(person.id)
+            holder_ids.add(person.id)
             terms.append(Term(person, start, end))
             start = end
         return terms

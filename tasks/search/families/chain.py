@@ -7,7 +7,7 @@ from collections.abc import Callable
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Entity, answers_for
 from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import Draft, Scene, family, noun
+from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family, noun
 
 _ANYBODY = ("birth_place", "birth_date", "university", "hobby", "death_date", "occupation")
 _MAKER = ("birth_place", "birth_date", "university", "hobby", "death_date")
@@ -19,31 +19,31 @@ _WORKS = ("novel", "film", "painting", "song")
 _PHRASINGS = ("{ask}", "I have been wondering: {ask}", "Can you work this out for me? {ask}")
 
 
-def follow(s: Scene, start: Entity, steps: tuple[tuple[str, ...], ...]) -> Draft:
+def follow(s: QuestionScene, start: Entity, steps: tuple[tuple[str, ...], ...]) -> QuestionDraft:
     """Follow one relation per step, starting at an entity, and ask for the value of the last one.
 
     Raises `NoFit` if no page states a step, or if a step leads back to an entity of the chain.
     """
-    entity, named, seen = start, start.mention, [start]
+    entity, named, visited = start, start.mention, [start]
     for step in steps[:-1]:
         relation = s.relation(entity, step)
         named = noun(entity, relation, named)
         entity = s.read(entity, relation)
-        if entity in seen:
+        if entity in visited:
             raise NoFit
-        seen.append(entity)
+        visited.append(entity)
     relation = s.relation(entity, steps[-1])
     answers = answers_for(s.read(entity, relation))
     if answers[0] == start.name:
         raise NoFit
-    return Draft({"ask": s.ask(entity, relation, named)}, answers)
+    return QuestionDraft({"ask": s.ask(entity, relation, named)}, answers)
 
 
 def _chain(name: str, level: int, types: tuple[str, ...], *steps: tuple[str, ...]) -> None:
     family(level, Feature.CHAIN, *_PHRASINGS, name=name)(_draw(types, steps))
 
 
-def _draw(types: tuple[str, ...], steps: tuple[tuple[str, ...], ...]) -> Callable[[Scene], Draft]:
+def _draw(types: tuple[str, ...], steps: tuple[tuple[str, ...], ...]) -> Callable[[QuestionScene], QuestionDraft]:
     return lambda s: follow(s, s.any(*types), steps)
 
 

@@ -8,26 +8,26 @@ from typing import Any
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Count, Entity, answers_for, answers_for_number, enumeration, year_of
 from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import Draft, Scene, family
+from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family
 
 _CREATIONS = ("novel", "film", "painting", "song")
 
 
-def _extreme(entities: list[Entity], value: Callable[[Entity], Any], most: bool) -> Draft:
+def _extreme(entities: list[Entity], value: Callable[[Entity], Any], most: bool) -> QuestionDraft:
     """Return the draft whose answer is the entity with the highest or lowest value. Raises `NoFit` on a tie."""
     values = [_number(value(entity)) for entity in entities]
     best = max(values) if most else min(values)
     if values.count(best) > 1:
         raise NoFit
     winner = entities[values.index(best)]
-    return Draft({"x": enumeration([entity.mention for entity in entities], "or")}, answers_for(winner))
+    return QuestionDraft({"x": enumeration([entity.mention for entity in entities], "or")}, answers_for(winner))
 
 
 def _number(value: Any) -> Any:
     return value.value if isinstance(value, Count) else value
 
 
-def _compare(s: Scene, number: int, types: tuple[str, ...], relation: str, most: bool = False) -> Draft:
+def _compare(s: QuestionScene, number: int, types: tuple[str, ...], relation: str, most: bool = False) -> QuestionDraft:
     entities = s.some(number, s.choice(types), having=[relation])
     return _extreme(entities, lambda entity: s.read(entity, relation), most)
 
@@ -39,7 +39,7 @@ def _compare(s: Scene, number: int, types: tuple[str, ...], relation: str, most:
     "Which of these people was born earliest: {x}?",
     "By date of birth, who is the oldest: {x}?",
 )
-def born_first(s: Scene) -> Draft:
+def born_first(s: QuestionScene) -> QuestionDraft:
     """Ask for the oldest of three people."""
     return _compare(s, 3, ("person",), "birth_date")
 
@@ -51,7 +51,7 @@ def born_first(s: Scene) -> Draft:
     "Which of these has the largest population: {x}?",
     "By population, which is the largest: {x}?",
 )
-def most_inhabitants(s: Scene) -> Draft:
+def most_inhabitants(s: QuestionScene) -> QuestionDraft:
     """Ask for the most populous of three settlements."""
     return _compare(s, 3, ("settlement",), "population", most=True)
 
@@ -63,7 +63,7 @@ def most_inhabitants(s: Scene) -> Draft:
     "Which of these settlements has the highest elevation: {x}?",
     "By elevation, which is the highest: {x}?",
 )
-def highest_elevation(s: Scene) -> Draft:
+def highest_elevation(s: QuestionScene) -> QuestionDraft:
     """Ask for the highest of three settlements."""
     return _compare(s, 3, ("settlement",), "elevation", most=True)
 
@@ -75,7 +75,7 @@ def highest_elevation(s: Scene) -> Draft:
     "Which of these works is the earliest: {x}?",
     "By year, which is the oldest work: {x}?",
 )
-def earliest_work(s: Scene) -> Draft:
+def earliest_work(s: QuestionScene) -> QuestionDraft:
     """Ask for the earliest of three works of a kind."""
     return _compare(s, 3, _CREATIONS, "year")
 
@@ -87,7 +87,7 @@ def earliest_work(s: Scene) -> Draft:
     "Which of these is the oldest: {x}?",
     "By year of founding, which is the earliest: {x}?",
 )
-def founded_first(s: Scene) -> Draft:
+def founded_first(s: QuestionScene) -> QuestionDraft:
     """Ask for the oldest of three organisations or festivals of a kind."""
     return _compare(s, 3, ("university", "company", "club", "festival"), "founded")
 
@@ -99,7 +99,7 @@ def founded_first(s: Scene) -> Draft:
     "Which of these battles had the highest number of casualties: {x}?",
     "By casualties, which was the bloodiest: {x}?",
 )
-def most_casualties(s: Scene) -> Draft:
+def most_casualties(s: QuestionScene) -> QuestionDraft:
     """Ask for the bloodiest of three battles."""
     return _compare(s, 3, ("battle",), "casualties", most=True)
 
@@ -111,13 +111,13 @@ def most_casualties(s: Scene) -> Draft:
     "By how many years do the founding years of {a} and {b} differ?",
     "How many years lie between the founding of {a} and the founding of {b}?",
 )
-def years_between(s: Scene) -> Draft:
+def years_between(s: QuestionScene) -> QuestionDraft:
     """Ask for the difference between two founding years."""
-    one, other = s.some(2, "university", "company", "club", "festival", "settlement", having=["founded"])
-    years = abs(s.read(one, "founded") - s.read(other, "founded"))
+    first, second = s.some(2, "university", "company", "club", "festival", "settlement", having=["founded"])
+    years = abs(s.read(first, "founded") - s.read(second, "founded"))
     if not years:
         raise NoFit
-    return Draft({"a": one.mention, "b": other.mention}, answers_for_number(years))
+    return QuestionDraft({"a": first.mention, "b": second.mention}, answers_for_number(years))
 
 
 @family(
@@ -127,11 +127,11 @@ def years_between(s: Scene) -> Draft:
     "What is the combined population of {a} and {b}?",
     "What do you get if you add up the populations of {a} and {b}?",
 )
-def combined_population(s: Scene) -> Draft:
+def combined_population(s: QuestionScene) -> QuestionDraft:
     """Ask for the sum of two populations."""
-    one, other = s.some(2, "settlement")
-    total = s.read(one, "population").value + s.read(other, "population").value
-    return Draft({"a": one.mention, "b": other.mention}, answers_for(Count(total)))
+    first, second = s.some(2, "settlement")
+    total = s.read(first, "population").value + s.read(second, "population").value
+    return QuestionDraft({"a": first.mention, "b": second.mention}, answers_for(Count(total)))
 
 
 @family(
@@ -141,7 +141,7 @@ def combined_population(s: Scene) -> Draft:
     "Which of these works was made by the person who was born earliest: {x}?",
     "If you compare the dates of birth of their makers, which work has the oldest one: {x}?",
 )
-def oldest_maker(s: Scene) -> Draft:
+def oldest_maker(s: QuestionScene) -> QuestionDraft:
     """Ask for the work with the oldest of two or three makers."""
     works = s.some(s.between(2, 3), s.choice(_CREATIONS), having=["creator"])
     if len({work.facts["creator"] for work in works}) < len(works):
@@ -156,7 +156,7 @@ def oldest_maker(s: Scene) -> Draft:
     "Which of these people has the birthplace with the largest population: {x}?",
     "If you compare the populations of their birthplaces, who comes from the largest one: {x}?",
 )
-def largest_birthplace(s: Scene) -> Draft:
+def largest_birthplace(s: QuestionScene) -> QuestionDraft:
     """Ask which of three people was born in the most populous place."""
     people = s.some(3, "person")
     return _extreme(people, lambda person: s.read(s.read(person, "birth_place"), "population"), most=True)
@@ -169,14 +169,14 @@ def largest_birthplace(s: Scene) -> Draft:
     "How many years lie between the year in which the {maker} of {x} was born and the year in which it was {made}?",
     "Take the year in which {x} was {made} and subtract the year in which its {maker} was born. What is the result?",
 )
-def age_at_work(s: Scene) -> Draft:
+def age_at_work(s: QuestionScene) -> QuestionDraft:
     """Ask for the years between a maker's birth and a work."""
     work = s.any(*_CREATIONS, having=["creator"])
     maker = s.read(work, "creator")
     years = s.read(work, "year") - year_of(s.read(maker, "birth_date"))
     named = {"novel": ("author", "published"), "film": ("director", "released"), "song": ("composer", "written")}
-    word, made = named.get(work.type, ("painter", "painted"))
-    return Draft({"x": work.mention, "maker": word, "made": made}, answers_for_number(years))
+    word, verb = named.get(work.type, ("painter", "painted"))
+    return QuestionDraft({"x": work.mention, "maker": word, "made": verb}, answers_for_number(years))
 
 
 @family(
@@ -186,7 +186,7 @@ def age_at_work(s: Scene) -> Draft:
     "Which of these people had the oldest teacher, by date of birth: {x}?",
     "If you compare when their teachers were born, whose teacher is the oldest: {x}?",
 )
-def oldest_teacher(s: Scene) -> Draft:
+def oldest_teacher(s: QuestionScene) -> QuestionDraft:
     """Ask which of three people had the oldest teacher."""
     people = s.some(3, "person", having=["teacher"])
     if len({person.facts["teacher"] for person in people}) < len(people):

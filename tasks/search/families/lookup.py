@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from agentgym.tasks.search.entities import answers_for, answers_for_number
 from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import Draft, Scene, family
+from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family
 
 _PHRASINGS = ("{ask}", "I'd like to know this: {ask}", "Can you find this out for me? {ask}")
 _PLAIN = ("{ask}", "Look this up: {ask}", "Answer with what the encyclopedia says. {ask}")
 
 
-def _fact(s: Scene, *types: str, among: tuple[str, ...] = ()) -> Draft:
+def _fact(s: QuestionScene, *types: str, among: tuple[str, ...] = ()) -> QuestionDraft:
     entity = s.any(*types)
     relation = s.relation(entity, among)
-    return Draft({"ask": s.ask(entity, relation)}, answers_for(s.read(entity, relation)))
+    return QuestionDraft({"ask": s.ask(entity, relation)}, answers_for(s.read(entity, relation)))
 
 
 @family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
-def person_origin(s: Scene) -> Draft:
+def person_origin(s: QuestionScene) -> QuestionDraft:
     """Ask when or where a person was born, or for their occupation."""
     return _fact(s, "person", among=("birth_place", "birth_date", "occupation"))
 
 
 @family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
-def person_fact(s: Scene) -> Draft:
+def person_fact(s: QuestionScene) -> QuestionDraft:
     """Ask for anything else about a person."""
     return _fact(
         s, "person", among=("mother", "father", "university", "teacher", "spouse", "hobby", "employer", "prize")
@@ -31,48 +31,48 @@ def person_fact(s: Scene) -> Draft:
 
 
 @family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
-def settlement_fact(s: Scene) -> Draft:
+def settlement_fact(s: QuestionScene) -> QuestionDraft:
     """Ask for anything about a settlement."""
     return _fact(s, "settlement")
 
 
 @family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
-def country_fact(s: Scene) -> Draft:
+def country_fact(s: QuestionScene) -> QuestionDraft:
     """Ask for anything about a region or a country."""
     return _fact(s, "region", "country")
 
 
 @family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
-def work_maker(s: Scene) -> Draft:
+def work_maker(s: QuestionScene) -> QuestionDraft:
     """Ask for the maker or year of a work."""
     return _fact(s, "novel", "film", "painting", "song", among=("creator", "year"))
 
 
 @family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
-def work_fact(s: Scene) -> Draft:
+def work_fact(s: QuestionScene) -> QuestionDraft:
     """Ask for anything about a work."""
     return _fact(s, "novel", "film", "painting", "song")
 
 
 @family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
-def organisation_fact(s: Scene) -> Draft:
+def organisation_fact(s: QuestionScene) -> QuestionDraft:
     """Ask for anything about a university, company, club or prize."""
     return _fact(s, "university", "company", "club", "prize")
 
 
 @family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
-def event_fact(s: Scene) -> Draft:
+def event_fact(s: QuestionScene) -> QuestionDraft:
     """Ask for anything about a battle, election, expedition or festival."""
     return _fact(s, "battle", "election", "expedition", "festival")
 
 
 @family(2, Feature.NAMESAKE, *_PHRASINGS)
-def namesake_fact(s: Scene) -> Draft:
+def namesake_fact(s: QuestionScene) -> QuestionDraft:
     """Ask for a fact about a person or thing that shares its name with another."""
     namesakes = [entity for entity in s.world.of("person", "novel", "film") if entity.qualifier]
     entity = s.choice(namesakes)
     relation = s.relation(entity)
-    return Draft({"ask": s.ask(entity, relation)}, answers_for(s.read(entity, relation)))
+    return QuestionDraft({"ask": s.ask(entity, relation)}, answers_for(s.read(entity, relation)))
 
 
 @family(
@@ -82,7 +82,7 @@ def namesake_fact(s: Scene) -> Draft:
     "How many {what} {x} does the encyclopedia list?",
     "How many {what} {x} are there, according to the encyclopedia?",
 )
-def count_listed(s: Scene) -> Draft:
+def count_listed(s: QuestionScene) -> QuestionDraft:
     """Ask for the length of a list: a person's children or works, the settlements of a region."""
     type_, relation, what = s.choice(
         [
@@ -92,4 +92,4 @@ def count_listed(s: Scene) -> Draft:
         ]
     )
     entity = s.any(type_, having=[relation])
-    return Draft({"what": what, "x": entity.mention}, answers_for_number(len(s.read(entity, relation))))
+    return QuestionDraft({"what": what, "x": entity.mention}, answers_for_number(len(s.read(entity, relation))))

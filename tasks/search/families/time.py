@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Entity, Term, answers_for, answers_for_number, year_of
 from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import Draft, Scene, family, noun
+from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family, noun
 
 _OFFICES = {
     "mayor": ("settlement", "mayors"),
@@ -15,24 +15,24 @@ _OFFICES = {
 }
 
 
-def _office(s: Scene, fewest: int = 2) -> tuple[str, Entity, list[Term]]:
+def _office(s: QuestionScene, fewest: int = 2) -> tuple[str, Entity, list[Term]]:
     office = s.choice(list(_OFFICES))
     type_, relation = _OFFICES[office]
     entity = s.choice([entity for entity in s.world.of(type_) if len(entity.facts.get(relation, ())) >= fewest])
     return office, entity, s.read(entity, relation)
 
 
-def _year_within(s: Scene, term: Term) -> int:
-    """Return a year in which nobody else was in office."""
+def _year_within(s: QuestionScene, term: Term) -> int:
+    """Return a year strictly inside a term, so that nobody else held the office."""
     return s.between(term.start + 1, term.end - 1)
 
 
 def _holder(terms: list[Term], year: int) -> Entity:
-    """Return the person who was in office all through a year. Raises `NoFit` if there was none."""
-    found = [term.person for term in terms if term.start < year < term.end]
-    if not found:
+    """Return the person who was in office for a whole year. Raises `NoFit` if nobody was."""
+    holders = [term.person for term in terms if term.start < year < term.end]
+    if not holders:
         raise NoFit
-    return found[0]
+    return holders[0]
 
 
 @family(
@@ -42,11 +42,13 @@ def _holder(terms: list[Term], year: int) -> Entity:
     "In {year}, who held the office of {office} of {x}?",
     "Which person was the {office} of {x} in the year {year}?",
 )
-def holder_in_year(s: Scene) -> Draft:
+def holder_in_year(s: QuestionScene) -> QuestionDraft:
     """Ask who held an office in a year."""
     office, entity, terms = _office(s)
     term = s.choice(terms)
-    return Draft({"office": office, "x": entity.mention, "year": _year_within(s, term)}, answers_for(term.person))
+    return QuestionDraft(
+        {"office": office, "x": entity.mention, "year": _year_within(s, term)}, answers_for(term.person)
+    )
 
 
 @family(
@@ -56,11 +58,11 @@ def holder_in_year(s: Scene) -> Draft:
     "Which person or work was awarded {x} in {year}?",
     "In {year}, who or what received {x}?",
 )
-def winner_in_year(s: Scene) -> Draft:
+def winner_in_year(s: QuestionScene) -> QuestionDraft:
     """Ask who or what won a prize in a year."""
     prize = s.any("prize", having=["winners"])
     award = s.choice(s.read(prize, "winners"))
-    return Draft({"x": prize.mention, "year": award.year}, answers_for(award.winner))
+    return QuestionDraft({"x": prize.mention, "year": award.year}, answers_for(award.winner))
 
 
 @family(
@@ -70,16 +72,16 @@ def winner_in_year(s: Scene) -> Draft:
     "Directly {order} {y}, who held the office of {office} of {x}?",
     "Name the {office} of {x} who came directly {order} {y}.",
 )
-def holder_before_or_after(s: Scene) -> Draft:
+def holder_before_or_after(s: QuestionScene) -> QuestionDraft:
     """Ask who held an office before or after a person."""
     office, entity, terms = _office(s)
     later = s.between(1, len(terms) - 1)
-    one, other = s.choice([(later, later - 1), (later - 1, later)])
-    order = "after" if one > other else "before"
+    answer_index, named_index = s.choice([(later, later - 1), (later - 1, later)])
+    order = "after" if answer_index > named_index else "before"
     if terms[later].start != terms[later - 1].end:
         raise NoFit
-    words = {"office": office, "x": entity.mention, "order": order, "y": terms[other].person.mention}
-    return Draft(words, answers_for(terms[one].person))
+    words = {"office": office, "x": entity.mention, "order": order, "y": terms[named_index].person.mention}
+    return QuestionDraft(words, answers_for(terms[answer_index].person))
 
 
 @family(
@@ -89,13 +91,13 @@ def holder_before_or_after(s: Scene) -> Draft:
     "Who held the office of {office} of {x} for the most years?",
     "Of all who were {office} of {x}, who had the longest term?",
 )
-def longest_term(s: Scene) -> Draft:
+def longest_term(s: QuestionScene) -> QuestionDraft:
     """Ask who held an office longest."""
     office, entity, terms = _office(s, fewest=3)
     years = [term.end - term.start for term in terms]
     if years.count(max(years)) > 1:
         raise NoFit
-    return Draft({"office": office, "x": entity.mention}, answers_for(terms[years.index(max(years))].person))
+    return QuestionDraft({"office": office, "x": entity.mention}, answers_for(terms[years.index(max(years))].person))
 
 
 @family(
@@ -105,12 +107,12 @@ def longest_term(s: Scene) -> Draft:
     "For how many years was {y} {office} of {x}?",
     "How long, in years, was {y} {office} of {x}?",
 )
-def years_in_office(s: Scene) -> Draft:
+def years_in_office(s: QuestionScene) -> QuestionDraft:
     """Ask how long a person held an office."""
     office, entity, terms = _office(s)
     term = s.choice(terms)
     words = {"office": office, "x": entity.mention, "y": term.person.mention}
-    return Draft(words, answers_for_number(term.end - term.start))
+    return QuestionDraft(words, answers_for_number(term.end - term.start))
 
 
 @family(
@@ -120,12 +122,12 @@ def years_in_office(s: Scene) -> Draft:
     "At what age, in full years, did {x} die?",
     "How many full years did {x} live?",
 )
-def age_at_death(s: Scene) -> Draft:
+def age_at_death(s: QuestionScene) -> QuestionDraft:
     """Ask how old a person became."""
     person = s.any("person", having=["death_date"])
     born, died = s.read(person, "birth_date"), s.read(person, "death_date")
     years = died.year - born.year - ((died.month, died.day) < (born.month, born.day))
-    return Draft({"x": person.mention}, answers_for_number(years))
+    return QuestionDraft({"x": person.mention}, answers_for_number(years))
 
 
 @family(
@@ -135,12 +137,12 @@ def age_at_death(s: Scene) -> Draft:
     "Someone was {office} of {x} in {year}. In which settlement was that person born?",
     "What is the birthplace of whoever was {office} of {x} in {year}?",
 )
-def holder_birthplace(s: Scene) -> Draft:
+def holder_birthplace(s: QuestionScene) -> QuestionDraft:
     """Ask where the holder of an office in a year was born."""
     office, entity, terms = _office(s)
     term = s.choice(terms)
     words = {"office": office, "x": entity.mention, "year": _year_within(s, term)}
-    return Draft(words, answers_for(s.read(term.person, "birth_place")))
+    return QuestionDraft(words, answers_for(s.read(term.person, "birth_place")))
 
 
 @family(
@@ -150,7 +152,7 @@ def holder_birthplace(s: Scene) -> Draft:
     "Take {when}. Who was {office} of {x} then?",
     "Name the {office} of {x} in {when}.",
 )
-def holder_at_event(s: Scene) -> Draft:
+def holder_at_event(s: QuestionScene) -> QuestionDraft:
     """Ask who held an office in the year of another event."""
     work = s.any("novel", "film", "painting", "song", "expedition", "company")
     relation = s.relation(work, ("year", "founded"))
@@ -163,7 +165,7 @@ def holder_at_event(s: Scene) -> Draft:
     ]
     office, entity, _ = s.choice(offices)
     holder = _holder(s.read(entity, _OFFICES[office][1]), year)
-    return Draft({"office": office, "x": entity.mention, "when": noun(work, relation)}, answers_for(holder))
+    return QuestionDraft({"office": office, "x": entity.mention, "when": noun(work, relation)}, answers_for(holder))
 
 
 @family(
@@ -173,7 +175,7 @@ def holder_at_event(s: Scene) -> Draft:
     "Who was mayor, in {year}, of the settlement in which {x} was born?",
     "Take the birthplace of {x}. Who was its mayor in {year}?",
 )
-def birthplace_mayor(s: Scene) -> Draft:
+def birthplace_mayor(s: QuestionScene) -> QuestionDraft:
     """Ask who was mayor of a person's birthplace in a year."""
     places = [place for place in s.world.of("settlement") if "mayors" in place.facts]
     place = s.choice(places)
@@ -181,7 +183,7 @@ def birthplace_mayor(s: Scene) -> Draft:
     term = s.choice(s.read(s.read(person, "birth_place"), "mayors"))
     if term.person is person:
         raise NoFit
-    return Draft({"x": person.mention, "year": _year_within(s, term)}, answers_for(term.person))
+    return QuestionDraft({"x": person.mention, "year": _year_within(s, term)}, answers_for(term.person))
 
 
 @family(
@@ -191,7 +193,7 @@ def birthplace_mayor(s: Scene) -> Draft:
     "Who was mayor of the birthplace of {x} in {when}?",
     "Take the settlement in which {x} was born. Who was its mayor in {when}?",
 )
-def birthplace_mayor_at_event(s: Scene) -> Draft:
+def birthplace_mayor_at_event(s: QuestionScene) -> QuestionDraft:
     """Ask who was mayor of a person's birthplace in the year of a work."""
     place = s.choice([place for place in s.world.of("settlement") if "mayors" in place.facts])
     person = s.choice([person for person in s.world.of("person") if person.facts["birth_place"] is place])
@@ -199,7 +201,7 @@ def birthplace_mayor_at_event(s: Scene) -> Draft:
     mayor = _holder(s.read(s.read(person, "birth_place"), "mayors"), s.read(work, "year"))
     if mayor is person:
         raise NoFit
-    return Draft({"x": person.mention, "when": noun(work, "year")}, answers_for(mayor))
+    return QuestionDraft({"x": person.mention, "when": noun(work, "year")}, answers_for(mayor))
 
 
 @family(
@@ -209,7 +211,7 @@ def birthplace_mayor_at_event(s: Scene) -> Draft:
     "What is the earliest work by {x} from after the year of their wedding?",
     "After the year in which {x} married, which work of theirs came first?",
 )
-def first_work_after(s: Scene) -> Draft:
+def first_work_after(s: QuestionScene) -> QuestionDraft:
     """Ask for the first of a person's works after the year of another event."""
     person = s.any("person", having=["works", "married"])
     married = s.read(person, "married")
@@ -218,4 +220,4 @@ def first_work_after(s: Scene) -> Draft:
     if len(works) < 3 or not 0 < len(later) < len(works):
         raise NoFit
     first = min(later, key=lambda work: later[work])
-    return Draft({"x": person.mention, "when": noun(person, "married")}, answers_for(first))
+    return QuestionDraft({"x": person.mention, "when": noun(person, "married")}, answers_for(first))

@@ -68,8 +68,8 @@ class Section:
 
     def write(self, entity: Entity, words: Mapping[str, str], rng: Random) -> str:
         """Return the text of this section of an entity's article."""
-        known = entity.facts.keys()
-        sentences = [pick(rng, item.wordings).format_map(words) for item in self.sentences if item.relations <= known]
+        stated = entity.facts.keys()
+        sentences = [pick(rng, item.wordings).format_map(words) for item in self.sentences if item.relations <= stated]
         if len(sentences) == 1 or rng.random() < 0.5:
             sentences.append(pick(rng, self.fillers or _FILLERS).format_map(words))
         return " ".join(map(capitalized, sentences))
@@ -111,9 +111,9 @@ def with_article(noun: str) -> str:
 
 def sections_by_relation(sections: Iterable[Section]) -> dict[str, Section]:
     """Return the first section that states each relation."""
-    found: dict[str, Section] = {}
+    by_relation: dict[str, Section] = {}
     for item in sections:
         for sentence in item.sentences:
             for relation in sentence.relations:
-                found.setdefault(relation, item)
-    return found
+                by_relation.setdefault(relation, item)
+    return by_relation

@@ -6,9 +6,8 @@ import ast
 from pathlib import Path
 from typing import Any
 
-from agentgym.core.task import Task, iterate
+from agentgym.core.task import Task
 from agentgym.core.task_files import Why
-from agentgym.envs.code import CodeEnv
 from agentgym.tasks.code.files import CodeFileTasks
 from tests.refusals import refusal
 from tests.tasks.entries import (
@@ -22,21 +21,18 @@ from tests.tasks.entries import (
     QUIXBUGS,
     SANITIZED,
     TESTS,
-    written,
+    every_task,
+    write_entries,
 )
 
 
-def every_task(source: CodeFileTasks) -> list[Task]:
-    return [task for split in source.splits for task in iterate(source, split)]
-
-
 def the_task(folder: Path, entry: dict[str, Any], **arguments: Any) -> Task:
-    (task,) = every_task(CodeFileTasks(written(folder, entry), **arguments))
+    (task,) = every_task(CodeFileTasks(write_entries(folder, entry), **arguments))
     return task
 
 
 def passes(task: Task, code: str) -> bool:
-    """Whether source passes the task's examples, hidden cases and check. The check sees only the prelude."""
+    """Whether the code passes the examples, hidden cases and check of the task. The check sees only the prelude."""
     names: dict[str, Any] = {}
     exec(task.data.get("prelude", "") + code, names)
     candidate = names[task.data["entry_point"]]
@@ -64,7 +60,7 @@ def test_gold_passes_and_wrong_code_fails(tmp_path: Path):
         assert not passes(task, wrong)
 
 
-def test_human_eval_shows_examples_that_are_literals_and_right(tmp_path: Path):
+def test_human_eval_examples_are_literals_that_the_check_confirms(tmp_path: Path):
     task = the_task(tmp_path, HUMAN_EVAL, format="humaneval")
     assert task.id == "humaneval/7"
     assert task.data["examples"] == [
@@ -76,7 +72,7 @@ def test_human_eval_shows_examples_that_are_literals_and_right(tmp_path: Path):
     assert "def second" not in task.data["prelude"]
 
 
-def test_mbpp_checks_have_helpers_setup_and_challenge_tests(tmp_path: Path):
+def test_mbpp_checks_include_helpers_setup_and_challenge_tests(tmp_path: Path):
     task = the_task(tmp_path, MBPP)
     assert (task.data["entry_point"], task.data["signature"]) == ("widest", "def widest(pairs):")
     assert "class Pair" in task.data["prelude"]
@@ -90,7 +86,7 @@ def test_mbpp_checks_have_helpers_setup_and_challenge_tests(tmp_path: Path):
     assert sanitized.gold["check"].startswith("import math\n")
 
 
-def test_mbpp_is_read_however_its_functions_are_written(tmp_path: Path):
+def test_mbpp_signatures_are_read_in_any_layout(tmp_path: Path):
     forms = {
         "def half (x):\r\n    return x / 2": "def half(x):",
         "def half(x): return x / 2": "def half(x):",
@@ -98,7 +94,7 @@ def test_mbpp_is_read_however_its_functions_are_written(tmp_path: Path):
         "@staticmethod\ndef half(x: int=4) -> float:  # asked\n  return x / 2": "def half(x: int=4) -> float:",
     }
     entries = [{**SANITIZED, "task_id": n, "prompt": f"{n}", "code": code} for n, code in enumerate(forms, start=1)]
-    tasks = {task.id: task for task in every_task(CodeFileTasks(written(tmp_path, *entries), strict=True))}
+    tasks = {task.id: task for task in every_task(CodeFileTasks(write_entries(tmp_path, *entries), strict=True))}
     assert [tasks[f"mbpp/{n}"].data["signature"] for n in range(1, 5)] == [*forms.values()]
     assert not any("x / 2" in task.prompt for task in tasks.values())
 
@@ -106,9 +102,9 @@ def test_mbpp_is_read_however_its_functions_are_written(tmp_path: Path):
 def test_mbpp_is_divided_as_published(tmp_path: Path):
     numbers = {1: "train", 10: "train", 11: "test", 510: "test", 511: "validation", 600: "validation", 601: "train"}
     entries = [{**SANITIZED, "task_id": number, "prompt": f"{number}"} for number in numbers]
-    source = CodeFileTasks(written(tmp_path, *entries))
+    source = CodeFileTasks(write_entries(tmp_path, *entries))
     assert {number: source.find(f"mbpp/{number}").split for number in numbers} == numbers
-    assert CodeFileTasks(written(tmp_path, *entries), split_by="train").splits == ("train",)
+    assert CodeFileTasks(write_entries(tmp_path, *entries), split_by="train").splits == ("train",)
 
 
 def test_gsm8k_answers_are_numbers(tmp_path: Path):
@@ -117,10 +113,10 @@ def test_gsm8k_answers_are_numbers(tmp_path: Path):
         assert task.gold == {"answer": answer, "code": f"print({answer})\n"}
         assert task.data == {"kind": "value", "needs_code": False}
     for answer in ("#### many", "5"):
-        assert "'#### ' and a number" in refusal(CodeFileTasks, written(tmp_path, {**GSM8K, "answer": answer}))
+        assert "'#### ' and a number" in refusal(CodeFileTasks, write_entries(tmp_path, {**GSM8K, "answer": answer}))
 
 
-def test_quixbugs_json_cases_are_hidden_but_for_those_shown(tmp_path: Path):
+def test_quixbugs_json_cases_are_hidden_except_the_examples(tmp_path: Path):
     task = the_task(tmp_path, QUIXBUGS)
     assert task.data["examples"] == [{"args": "([1, 2],)", "expect": "3"}]
     assert [case["args"] for case in task.gold["cases"]] == ["([],)", "([5],)"]
@@ -133,7 +129,7 @@ def test_quixbugs_json_cases_are_hidden_but_for_those_shown(tmp_path: Path):
     assert task.data["examples"] == []
 
 
-def test_quixbugs_tests_that_do_more_become_a_check(tmp_path: Path):
+def test_quixbugs_tests_beyond_plain_comparisons_become_a_check(tmp_path: Path):
     for tests in (
         {"test": "list(total([*input_data[0]]) for _ in 'a') == [expected]"},
         {"test": "total(*input_data) == pytest.approx(expected, abs=0.5)"},
@@ -146,13 +142,12 @@ def test_quixbugs_tests_that_do_more_become_a_check(tmp_path: Path):
         assert not passes(task, BUGGY)
 
 
-def test_quixbugs_tests_on_nodes_become_a_check_if_the_helper_is_there(tmp_path: Path):
-    file = written(tmp_path, QUIXBUGS, NODES)
+def test_quixbugs_tests_on_nodes_need_the_helper_file(tmp_path: Path):
+    file = write_entries(tmp_path, QUIXBUGS, NODES)
     source = CodeFileTasks(file)
     assert [task.id for task in every_task(source)] == ["quixbugs/total"]
     assert [(entry.where, entry.why) for entry in source.left_out] == [(f"{file}:2", Why.UNSUPPORTED)]
-    CodeFileTasks(file, strict=True)
-    written(tmp_path, {"node.py": NODE}, name="support.json")
+    write_entries(tmp_path, {"node.py": NODE}, name="support.json")
     source = CodeFileTasks(file)
     task = source.find("quixbugs/last")
     assert not source.left_out
@@ -174,14 +169,14 @@ def test_the_folder_of_the_quixbugs_repository_gives_the_same_tasks(tmp_path: Pa
                 (repository / folder / name.format(entry["id"])).write_text(entry[field], encoding="utf-8")
     for folder in ("python_programs", "python_testcases"):
         (repository / folder / "node.py").write_text(NODE, encoding="utf-8")
-    written(tmp_path, {"node.py": NODE}, name="support.json")
-    lines, source = CodeFileTasks(written(tmp_path, QUIXBUGS, NODES)), CodeFileTasks(repository)
+    write_entries(tmp_path, {"node.py": NODE}, name="support.json")
+    lines, source = CodeFileTasks(write_entries(tmp_path, QUIXBUGS, NODES)), CodeFileTasks(repository)
     assert source.format == "quixbugs"
     assert [source.find(task.id) for task in every_task(lines)] == every_task(lines)
     assert len(every_task(source)) == 2
 
 
-def test_entries_that_cannot_be_read_are_named(tmp_path: Path):
+def test_unreadable_entries_are_named(tmp_path: Path):
     for entry in (
         {**HUMAN_EVAL, "entry_point": "third"},
         {**HUMAN_EVAL, "canonical_solution": "    return (\n"},
@@ -191,19 +186,18 @@ def test_entries_that_cannot_be_read_are_named(tmp_path: Path):
         {**QUIXBUGS, "fixed": "def other(xs):\n    return 0\n"},
         {**QUIXBUGS, "json_cases": "[[[]], 0]\n[1, 2, 3]\n"},
     ):
-        assert "data.jsonl:1: " in refusal(CodeFileTasks, written(tmp_path, entry)), entry
+        assert "data.jsonl:1: " in refusal(CodeFileTasks, write_entries(tmp_path, entry)), entry
 
 
-def test_unknown_formats_and_misplaced_options_are_refused(tmp_path: Path):
-    assert "humaneval, mbpp, gsm8k, quixbugs" in refusal(CodeFileTasks, written(tmp_path, {"some": "thing"}))
-    assert "quixbugs" in refusal(CodeFileTasks, written(tmp_path, GSM8K), format="apps")
-    assert "pass file=" in refusal(CodeEnv, format="mbpp")
+def test_unknown_formats_are_refused_with_the_known_ones(tmp_path: Path):
+    assert "humaneval, mbpp, gsm8k, quixbugs" in refusal(CodeFileTasks, write_entries(tmp_path, {"some": "thing"}))
+    assert "quixbugs" in refusal(CodeFileTasks, write_entries(tmp_path, GSM8K), format="apps")
 
 
-def test_nothing_in_a_file_is_run(tmp_path: Path):
+def test_reading_a_file_runs_none_of_its_code(tmp_path: Path):
     mark = tmp_path / "ran"
     bad = f"open({str(mark)!r}, 'w').close()\n"
-    CodeFileTasks(written(tmp_path, {**MBPP, "code": bad + MBPP["code"], "test_setup_code": bad}))
-    CodeFileTasks(written(tmp_path, {**HUMAN_EVAL, "test": bad + HUMAN_EVAL["test"]}))
-    CodeFileTasks(written(tmp_path, {**QUIXBUGS, "fixed": bad + QUIXBUGS["fixed"]}))
+    CodeFileTasks(write_entries(tmp_path, {**MBPP, "code": bad + MBPP["code"], "test_setup_code": bad}))
+    CodeFileTasks(write_entries(tmp_path, {**HUMAN_EVAL, "test": bad + HUMAN_EVAL["test"]}))
+    CodeFileTasks(write_entries(tmp_path, {**QUIXBUGS, "fixed": bad + QUIXBUGS["fixed"]}))
     assert not mark.exists()

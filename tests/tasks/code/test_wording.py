@@ -1,4 +1,4 @@
-"""Every programming task reads like a request in every phrasing."""
+"""Every phrasing of a programming task is plain English."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from agentgym.procedural import NoFit
-from agentgym.tasks.code.families import FAMILIES, Draft, Kind
+from agentgym.tasks.code.families import FAMILIES, CodeDraft, TaskKind
 from agentgym.tasks.code.parts import int_map
 
 pytestmark = pytest.mark.nightly
@@ -22,23 +22,15 @@ MANY = re.compile(
 
 
 @cache
-def drafts(name: str) -> tuple[Draft, ...]:
-    drawn: list[Draft] = []
+def drafts(name: str) -> tuple[CodeDraft, ...]:
+    result: list[CodeDraft] = []
     rng = Random(name)
-    while len(drawn) < 30:
+    while len(result) < 30:
         try:
-            drawn.append(FAMILIES[name].draw(rng))
+            result.append(FAMILIES[name].draw(rng))
         except NoFit:
             continue
-    return tuple(drawn)
-
-
-def test_every_phrasing_is_used():
-    for name, family in FAMILIES.items():
-        draft = drafts(name)[0]
-        assert len(set(family.phrasings)) >= 3
-        used = {family.word(draft, Random(seed)) for seed in range(100)}
-        assert used == {phrasing.format_map(draft.words) for phrasing in family.phrasings}, name
+    return tuple(result)
 
 
 def reads_well(text: str, name: str) -> bool:
@@ -49,18 +41,18 @@ def reads_well(text: str, name: str) -> bool:
     return begins and ends and not any(ODD.search(line) or MANY.search(line) for line in lines)
 
 
-def test_no_phrasing_shows_how_it_was_put_together():
+def test_every_phrasing_is_well_formed():
     texts = {
         (name, phrasing.format_map(draft.words).strip())
         for name, family in FAMILIES.items()
-        if family.kind in (Kind.VALUE, Kind.FUNCTION)
+        if family.kind in (TaskKind.VALUE, TaskKind.FUNCTION)
         for draft in drafts(name)
         for phrasing in family.phrasings
     }
     assert [text for name, text in texts if not reads_well(text, name)] == []
 
 
-def test_no_expression_has_a_comma_that_its_sentence_might_take_for_its_own():
+def test_expressions_contain_no_commas():
     rng = Random(0)
     parts = {part.text: part for part in (int_map(rng) for _ in range(2000))}
     assert not [text for text in parts if "," in text]

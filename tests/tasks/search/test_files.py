@@ -1,4 +1,4 @@
-"""Files of questions in published formats as sources of search tasks, with their passages as the corpus."""
+"""Files of questions in published formats as search tasks over the corpus of their passages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentgym.core.task_files import Why
 from agentgym.tasks.search import documents_of
 from agentgym.tasks.search.files import SearchFileTasks
 from tests.refusals import refusal
-from tests.tasks.entries import HOTPOT, MUSIQUE, OPEN, written
+from tests.tasks.entries import HOTPOT, MUSIQUE, OPEN, every_task, write_entries
 
 DATA = Path(__file__).parents[2] / "data" / "search_files"
 FORMATS = {
@@ -28,12 +28,11 @@ FORMATS = {
     "open.jsonl": ("open", 2, 0),
     "closed": ("closed", 2, 3),
 }
-"""Format, and numbers of questions and documents, of every file."""
+"""Format, number of questions and number of documents of every file."""
 
 
 def tasks_of(source: SearchFileTasks) -> dict[str, Task]:
-    tasks = [source.get(split, i) for split in source.splits for i in range(source.size(split))]
-    return {task.id.split("/", 1)[1]: task for task in tasks}
+    return {task.id.split("/", 1)[1]: task for task in every_task(source)}
 
 
 def from_file(name: str, key: str) -> Task:
@@ -46,7 +45,7 @@ def titles(name: str, key: str) -> list[str]:
     return [by_id[page] for page in tasks_of(source)[key].gold["evidence"]]
 
 
-def test_each_format_is_recognized_and_gives_questions_and_a_corpus():
+def test_each_format_is_detected_and_read_into_questions_and_a_corpus():
     for name, expected in FORMATS.items():
         source = SearchFileTasks(DATA / name)
         assert (source.format, len(tasks_of(source)), len(source.documents)) == expected
@@ -55,11 +54,10 @@ def test_each_format_is_recognized_and_gives_questions_and_a_corpus():
         for task in tasks_of(source).values():
             assert set(task.gold["evidence"]) <= ids
             assert [hop["document"] for hop in task.gold["hops"]] == task.gold["evidence"]
-            assert Task.from_dict(json.loads(json.dumps(task.to_dict()))) == task
             assert ("corpus" in task.data) == bool(ids)
 
 
-def test_a_task_alone_leads_to_the_documents_of_its_corpus(tmp_path: Path):
+def test_a_task_names_its_corpus_and_notices_changes_of_the_file(tmp_path: Path):
     source = SearchFileTasks(DATA / "hotpot.json")
     task = tasks_of(source)["h1"]
     assert list(documents_of(json.loads(json.dumps(task.data["corpus"])))) == source.documents
@@ -72,7 +70,7 @@ def test_a_task_alone_leads_to_the_documents_of_its_corpus(tmp_path: Path):
         list(documents_of(corpus))
 
 
-def test_golds_are_those_of_the_file():
+def test_golds_are_read_from_the_file():
     # Answers have the order of the file, without repetitions.
     assert from_file("squad.json", "q1").gold["answers"] == ["Orla Venn", "Venn"]
     assert from_file("musique.jsonl", "2hop__1_2").gold["answers"] == ["Wend", "River Wend"]
@@ -86,8 +84,6 @@ def test_golds_are_those_of_the_file():
     assert titles("closed", "c1") == ["Ferrow Mill", "Ines Halloway (miller)"]
     assert titles("closed", "c2") == ["Ines Halloway (miller)"]
 
-
-# Broken entries.
 
 BROKEN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (OPEN, {"question": None, "answer": ["x"]}, "no text under 'question'"),
@@ -105,16 +101,15 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 def test_a_broken_question_is_left_out_with_its_place_and_reason(tmp_path: Path):
     for entry, broken, words in BROKEN:
-        file = written(tmp_path, entry, broken)
+        file = write_entries(tmp_path, entry, broken)
         source = SearchFileTasks(file)
         assert len(tasks_of(source)) == 1
         (left_out,) = source.left_out
-        assert (left_out.where, left_out.why) == (f"{file}:2", Why.BROKEN)
+        assert left_out.where == f"{file}:2"
         assert words in left_out.reason
-        assert "data.jsonl:2: " in refusal(SearchFileTasks, file, strict=True)
 
 
-def test_a_broken_paragraph_of_squad_leaves_out_its_own_questions_alone(tmp_path: Path):
+def test_a_broken_squad_paragraph_leaves_out_only_its_own_questions(tmp_path: Path):
     question = {"id": "1", "question": "q", "answers": [{"text": "a"}]}
     sound = {"context": "One.", "qas": [question, {"id": "2", "answers": [{}]}]}
     paragraphs = [{"context": None, "qas": [question]}, sound]
@@ -126,7 +121,7 @@ def test_a_broken_paragraph_of_squad_leaves_out_its_own_questions_alone(tmp_path
     assert places == ["data 0, paragraphs 0", "data 0, paragraphs 1, qas 1", "data 1"]
 
 
-def test_files_of_no_known_form_are_refused(tmp_path: Path):
+def test_files_of_unknown_form_are_refused(tmp_path: Path):
     for content, words in (
         ({"data": [{"title": "T"}]}, "data 0: there is no 'paragraphs'; it has ['title']"),
         ({"questions": []}, "a.json: one JSON object without a list 'data' in it; it has ['questions']"),
@@ -134,14 +129,9 @@ def test_files_of_no_known_form_are_refused(tmp_path: Path):
     ):
         (tmp_path / "a.json").write_text(json.dumps(content))
         assert words in refusal(SearchFileTasks, tmp_path / "a.json", strict=True)
-    (tmp_path / "a.json").write_text("{")
-    assert "a.json:1: not JSON" in refusal(SearchFileTasks, tmp_path / "a.json")
     (tmp_path / "a.json").unlink()
     assert "has no corpus.jsonl and questions.jsonl" in refusal(SearchFileTasks, tmp_path)
     assert "auto, squad" in refusal(SearchFileTasks, DATA / "open.jsonl", format="trivia")
-
-
-# Splits.
 
 
 def hotpot(folder: Path, name: str, *numbers: int) -> Path:
@@ -154,7 +144,7 @@ def hotpot(folder: Path, name: str, *numbers: int) -> Path:
     return folder / name
 
 
-def test_questions_that_share_a_passage_are_in_one_split_however_long_the_chain(tmp_path: Path):
+def test_questions_linked_by_shared_passages_are_in_one_split(tmp_path: Path):
     entries = []
     for chain in range(60):
         for link in range(4):
@@ -166,7 +156,7 @@ def test_questions_that_share_a_passage_are_in_one_split_however_long_the_chain(
                 "context": [[page, [f"This is {page}."]] for page in pages],
             }
             entries.append(HOTPOT | entry)
-    source = SearchFileTasks(written(tmp_path, *entries))
+    source = SearchFileTasks(write_entries(tmp_path, *entries))
     pages = {
         split: {page for i in range(source.size(split)) for page in source.get(split, i).gold["evidence"]}
         for split in source.splits
@@ -190,7 +180,7 @@ def test_squad_articles_are_not_divided(tmp_path: Path):
     assert set.union(*splits.values()) == set(SHARES)
 
 
-def test_the_name_of_a_file_says_its_split(tmp_path: Path):
+def test_the_name_of_a_file_determines_its_split(tmp_path: Path):
     file = hotpot(tmp_path, "hotpot_dev_distractor_v1.json", *range(40))
     assert SearchFileTasks(file).splits == ("validation",)
     assert SearchFileTasks(file, split_by="test").splits == ("test",)
@@ -198,7 +188,7 @@ def test_the_name_of_a_file_says_its_split(tmp_path: Path):
     assert set(SearchFileTasks(hotpot(tmp_path, "hotpot_train_v1.1.json", *range(40))).splits) == set(SHARES)
 
 
-def test_a_folder_of_files_is_one_source_with_the_passages_of_all(tmp_path: Path):
+def test_a_folder_is_one_source_with_the_passages_of_all_its_files(tmp_path: Path):
     hotpot(tmp_path, "hotpot_train_v1.1.json", 1, 2, 3)
     hotpot(tmp_path, "hotpot_dev_distractor_v1.json", 3, 4)
     source = SearchFileTasks(tmp_path)
@@ -206,7 +196,7 @@ def test_a_folder_of_files_is_one_source_with_the_passages_of_all(tmp_path: Path
     assert [document.title for document in source.documents] == ["T3", "T4", "T1", "T2"]
     assert [entry.why for entry in source.left_out] == [Why.REPEATED]
     assert list(documents_of(source.get("train", 0).data["corpus"])) == source.documents
-    written(tmp_path, OPEN, name="nq.jsonl")
+    write_entries(tmp_path, OPEN, name="nq.jsonl")
     assert "nq.jsonl (open)" in refusal(SearchFileTasks, tmp_path), "formats are not mixed"
 
 

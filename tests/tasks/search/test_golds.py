@@ -33,9 +33,9 @@ def tasks() -> list[Task]:
 
 
 def of_family(*names: str) -> list[Task]:
-    chosen = [task for task in tasks() if task.gold["family"] in names]
-    assert chosen
-    return chosen
+    matching = [task for task in tasks() if task.gold["family"] in names]
+    assert matching
+    return matching
 
 
 def with_feature(*features: Feature) -> list[Task]:
@@ -74,7 +74,7 @@ def subject(task: Task, hop: int) -> Entity:
     return by_id["-".join(task.gold["hops"][hop]["document"].split("-")[:2])]
 
 
-def test_a_chain_ends_in_its_answer_and_each_step_is_about_the_result_of_the_last():
+def test_a_chain_ends_in_its_answer_and_each_step_continues_from_the_previous():
     chains = (Feature.CHAIN, Feature.STALE, Feature.INJECTION)
     for task in with_feature(*chains, Feature.ALIAS, Feature.NAMESAKE):
         if task.gold["family"] not in ("holder_birthplace", "count_listed"):
@@ -98,7 +98,7 @@ COMPARISONS: dict[str, tuple[Callable[[Any], Any], Callable[[str], Any], int]] =
 }
 
 
-def test_comparisons_have_one_winner_which_is_the_answer():
+def test_the_answer_of_a_comparison_is_its_only_winner():
     for name, (pick, value, step) in COMPARISONS.items():
         for task in of_family(name):
             if name == "largest_birthplace" and task.gold["hop_count"] != 6:
@@ -132,7 +132,7 @@ def test_sums_differences_and_ages_follow_from_the_pages():
         assert died < birthday.replace(year=birthday.year + 1) + datetime.timedelta(days=4)
 
 
-def test_works_children_and_settlements_are_counted_and_chosen_as_on_the_pages():
+def test_counts_and_choices_follow_from_the_pages():
     for task in of_family("works_after"):
         assert int(first_answer(task)) == sum(int(year) > last_year(task) for year in facts(task)[1:])
     for task in of_family("makers_children"):
@@ -154,7 +154,7 @@ def terms(text: str) -> list[tuple[str, int, int]]:
     return [(name, int(start), int(end)) for name, start, end in parts]
 
 
-def test_offices_are_held_as_on_the_pages():
+def test_answers_about_offices_follow_from_the_pages():
     for task in of_family("holder_in_year", "birthplace_mayor"):
         holders = [name for name, start, end in terms(facts(task)[-1]) if start <= last_year(task) <= end]
         assert len(holders) == 1, task.prompt
@@ -174,7 +174,7 @@ def test_offices_are_held_as_on_the_pages():
         assert answers[0].endswith(first_answer(task)), task.prompt
 
 
-def test_questions_that_need_no_search_can_be_answered_from_their_words():
+def test_questions_without_search_contain_what_answers_them():
     for task in with_feature(Feature.NO_SEARCH):
         assert task.gold["evidence"] == []
         if task.gold["family"] in ("given_order", "given_passage", "given_terms"):
@@ -191,7 +191,7 @@ def fits(ask: str, prompt: str) -> bool:
     return start.lower() in prompt.lower() and prompt.endswith(end)
 
 
-def test_unanswerable_questions_ask_for_facts_that_no_page_states():
+def test_unanswerable_questions_ask_for_unstated_facts():
     for task in of_family("unstated_fact", "unstated_chain"):
         entity = subject(task, -1)
         relations = RELATIONS[entity.type].items()
@@ -203,7 +203,7 @@ def test_unanswerable_questions_ask_for_facts_that_no_page_states():
         assert not any(name in task.prompt for name in names if " " in name), task.prompt
 
 
-def test_stale_and_injected_answers_are_wrong_and_stand_in_the_corpus():
+def test_stale_and_injected_answers_are_wrong_and_in_the_corpus():
     for feature, key in ((Feature.STALE, "stale"), (Feature.INJECTION, "wrong")):
         for task in with_feature(feature):
             assert task.gold[key] not in task.gold["answers"]

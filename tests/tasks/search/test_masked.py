@@ -1,4 +1,4 @@
-"""Masked spans of passages as tasks: salient, left nowhere else, and in one split with their passage."""
+"""Masked spans of passages as tasks: salient, unique, and in the split of their passage."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def spans(text: str, title: str = "") -> list[str]:
     return [text[start:end] for start, end in salient_spans(title, text)]
 
 
-def test_names_dates_and_numbers_are_salient_unless_the_title_or_text_repeats_them():
+def test_unrepeated_names_dates_and_numbers_are_salient():
     text = "In the end, Anna Varga's boat left Port Said on 3 May 1901 with 1,250 bags for Lake-on-Hill."
     assert spans(text) == ["Anna Varga", "Port Said", "3 May 1901", "1,250", "Lake-on-Hill"]
     assert spans("The town of Oss has 12 mills. Everybody in Oss knows Ede.", title="Mills (Ede)") == ["12"]
 
 
 @sampled(30, 300)
-def test_a_passage_without_its_spans_is_complete_and_tells_none_of_them(count: int, source: MaskedSpanTasks):
+def test_the_prompt_is_the_passage_with_only_its_spans_masked(count: int, source: MaskedSpanTasks):
     texts = {document.id: f"{document.title}: {document.text}" for document in documents_of(CORPUS)}
     for task in iterate(source, "train", count):
         masked = task.prompt.split("\n\n", 1)[1]
