@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from agentgym.check.play import RecordedEpisode, assistant_call, helpless_player, idle_player, short
+from agentgym.check.play import CheckedEpisode, assistant_call, helpless_player, idle_player, short
 from agentgym.core.engine.spaces import Action, ActionSpace
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, calls_of, text_of
@@ -52,7 +52,7 @@ def adversaries(env: Env, task: Task, first: Action, endings: Sequence[str]) -> 
     return players
 
 
-def ending_tools(env: Env, episodes: Iterable[RecordedEpisode]) -> tuple[str, ...]:
+def ending_tools(env: Env, episodes: Iterable[CheckedEpisode]) -> tuple[str, ...]:
     """Return the names of the tools whose calls ended any of the episodes, in toolset order."""
     last = [episode.actions[-1] for episode in episodes if episode.results and episode.results[-1].terminated]
     names = {call.name for action in last for call in calls_in(env, action)}

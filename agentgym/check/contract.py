@@ -14,7 +14,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 from agentgym.check.catalog import check
 from agentgym.check.outcomes import Blocked, CheckFailed, Finding
-from agentgym.check.play import Broken, RecordedEpisode, canonical, helpless_player, is_over, must_equal, play, short
+from agentgym.check.play import Broken, CheckedEpisode, canonical, helpless_player, is_over, must_equal, play, short
 from agentgym.check.seeding import ELSEWHERE, SAME_EPISODE
 from agentgym.check.subject import PLAYERS, Subject
 from agentgym.core import registry
@@ -153,7 +153,7 @@ def endings(subject: Subject) -> Finding:
     return f"seen: {', '.join(sorted(names))}"
 
 
-def _ending_problem(episode: RecordedEpisode, turn: int) -> str | None:
+def _ending_problem(episode: CheckedEpisode, turn: int) -> str | None:
     result = episode.results[turn - 1]
     if result.terminated and result.truncated:
         return "terminated and truncated at once; finish(reason) sets one of them"

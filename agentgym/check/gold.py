@@ -18,7 +18,7 @@ from typing import Any
 
 from agentgym.check.catalog import check
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
-from agentgym.check.play import Broken, RecordedEpisode, is_over, play, short
+from agentgym.check.play import Broken, CheckedEpisode, is_over, play, short
 from agentgym.check.subject import Subject
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
@@ -70,7 +70,7 @@ def gold_hidden_at_start(subject: Subject) -> Finding:
     return f"looked for {pieces} pieces of gold and {canaries} canaries"
 
 
-def _world_shows(env: Env, episode: RecordedEpisode, piece: str) -> bool:
+def _world_shows(env: Env, episode: CheckedEpisode, piece: str) -> bool:
     """Return whether the opening shows `piece` even with the gold replaced: an answer that can be found."""
     opened = _play_marked(env, _with_canaries(episode.task)[0], replace(episode, actions=[]))
     return shows(_texts([opened.opening, opened.info]), piece)
@@ -114,7 +114,7 @@ def secrets_of(task: Task) -> list[str]:
     return sorted({piece for piece in _leaves(task.gold) if len(piece) >= TELLING_CHARS and piece not in public})
 
 
-def _must_not_show_gold(env: Env, episode: RecordedEpisode, marked: RecordedEpisode) -> None:
+def _must_not_show_gold(env: Env, episode: CheckedEpisode, marked: CheckedEpisode) -> None:
     """Search each turn for pieces of the real gold that the policy has not said before."""
     secrets = secrets_of(episode.task)
     elsewhere = dict(_before_the_end(marked))
@@ -175,7 +175,7 @@ def _pieces(value: Any) -> Iterator[str]:
         yield from _leaves(value)
 
 
-def _play_marked(env: Env, marked: Task, episode: RecordedEpisode) -> RecordedEpisode:
+def _play_marked(env: Env, marked: Task, episode: CheckedEpisode) -> CheckedEpisode:
     """Replay the recorded actions on the marked task as far as possible; its gold may make no sense to the grader."""
     try:
         return play(env, marked, episode.seed, lambda *_: iter(episode.actions))
@@ -183,7 +183,7 @@ def _play_marked(env: Env, marked: Task, episode: RecordedEpisode) -> RecordedEp
         return error.episode
 
 
-def _before_the_end(episode: RecordedEpisode) -> Iterator[tuple[int, str]]:
+def _before_the_end(episode: CheckedEpisode) -> Iterator[tuple[int, str]]:
     """Yield the number and text of every turn that did not end the episode; the opening is turn 0."""
     yield 0, _texts([episode.opening, episode.info])
     for turn, result in enumerate(episode.results, start=1):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agentgym.base.errors import NoSolution
 from agentgym.check.catalog import check
 from agentgym.check.outcomes import ENOUGH, CheckFailed, Finding, is_no_luck
-from agentgym.check.play import RecordedEpisode, replayed
+from agentgym.check.play import CheckedEpisode, replayed
 from agentgym.check.seeding import SEEDED
 from agentgym.check.subject import Subject
 from agentgym.core.env import Env
@@ -63,7 +63,7 @@ def random_scores_low(subject: Subject) -> Finding:
     return _must_score_low(episodes, "random", RANDOM_LIMIT)
 
 
-def _must_score_low(episodes: Sequence[RecordedEpisode], player: str, limit: float) -> str:
+def _must_score_low(episodes: Sequence[CheckedEpisode], player: str, limit: float) -> str:
     solved = _solved(episodes)
     if len(solved) > limit * len(episodes):
         raise CheckFailed(
@@ -73,12 +73,12 @@ def _must_score_low(episodes: Sequence[RecordedEpisode], player: str, limit: flo
     return _score(episodes, player)
 
 
-def _score(episodes: Sequence[RecordedEpisode], player: str) -> str:
+def _score(episodes: Sequence[CheckedEpisode], player: str) -> str:
     mean = _mean([episode.reward for episode in episodes])
     return f"{player} solved {len(_solved(episodes))} of {len(episodes)}, mean reward {mean:.2f}"
 
 
-def _solved(episodes: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
+def _solved(episodes: Sequence[CheckedEpisode]) -> list[CheckedEpisode]:
     return [episode for episode in episodes if episode.outcome >= SOLVED_AT]
 
 
@@ -99,7 +99,7 @@ def grader_stable(subject: Subject) -> Finding:
     return f"{len(episodes)} episodes, three times each"
 
 
-def _grades(episode: RecordedEpisode) -> tuple[list[dict[str, float]], float, bool | None]:
+def _grades(episode: CheckedEpisode) -> tuple[list[dict[str, float]], float, bool | None]:
     return episode.turns, episode.reward, episode.results[-1].info.get("is_success") if episode.results else None
 
 

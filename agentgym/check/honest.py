@@ -11,7 +11,7 @@ from typing import Any
 
 from agentgym.check.adversaries import adversaries, calls_in, ending_tools
 from agentgym.check.outcomes import CheckFailed
-from agentgym.check.play import RecordedEpisode, assistant_call, canonical, play
+from agentgym.check.play import CheckedEpisode, assistant_call, canonical, play
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall
@@ -31,7 +31,7 @@ _PER_STEP = 5
 _NUMBER = re.compile(r"\d+")
 
 
-def failing_attempts(env: Env, solved: RecordedEpisode, others: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
+def failing_attempts(env: Env, solved: CheckedEpisode, others: Sequence[CheckedEpisode]) -> list[CheckedEpisode]:
     """Return honest attempts at a solved task that fail, or an empty list if the solution cannot be spoiled.
 
     If the environment defines `failing`, that is played. Otherwise the solution is replayed with its last arguments
@@ -52,8 +52,8 @@ def failing_attempts(env: Env, solved: RecordedEpisode, others: Sequence[Recorde
         if attempt.outcome >= SOLVED_AT:
             raise CheckFailed(f"task {solved.task.id!r}: failing() solved it; make it end with a mistake")
         return [attempt]
-    ended: list[RecordedEpisode] = []
-    unended: list[RecordedEpisode] = []
+    ended: list[CheckedEpisode] = []
+    unended: list[CheckedEpisode] = []
     for actions, _ in zip(_spoiled(env, solved, others), range(_TRIES), strict=False):
         attempt = play(env, solved.task, solved.seed, to_the_end(actions))
         if attempt.ended and attempt.outcome < SOLVED_AT:
@@ -74,7 +74,7 @@ def to_the_end(actions: Sequence[Action]) -> ScriptedPlayer:
     return player
 
 
-def _spoiled(env: Env, solved: RecordedEpisode, others: Sequence[RecordedEpisode]) -> Iterator[list[Action]]:
+def _spoiled(env: Env, solved: CheckedEpisode, others: Sequence[CheckedEpisode]) -> Iterator[list[Action]]:
     """Yield variations of a solution, starting with those that change only its end."""
     actions = solved.actions
     yield from ([*actions[:-1], action] for action in islice(spoiled_action(env, actions[-1]), _PER_STEP))
@@ -162,14 +162,14 @@ class Stumble:
         return f"stumbling (action {self.index + 1} of the solution {self.slip})"
 
 
-def stumbles_of(env: Env, solved: RecordedEpisode) -> list[Stumble]:
+def stumbles_of(env: Env, solved: CheckedEpisode) -> list[Stumble]:
     """Return up to `PER_TASK` stumbles of a solution."""
     stumbles = list(_stumbles(env, solved.actions))
     step = max(1, -(-len(stumbles) // PER_TASK))
     return stumbles[::step]
 
 
-def play_stumble(env: Env, solved: RecordedEpisode, stumble: Stumble) -> RecordedEpisode:
+def play_stumble(env: Env, solved: CheckedEpisode, stumble: Stumble) -> CheckedEpisode:
     """Play a stumble; the episode may remain unfinished."""
     return play(env, solved.task, solved.seed, lambda *_: iter(stumble.actions), stumble.name)
 
@@ -193,8 +193,8 @@ class Contest:
     """One task, played by adversaries and by honest attempts that fail."""
 
     task: Task
-    honest: tuple[RecordedEpisode, ...]
-    adversaries: Mapping[str, RecordedEpisode]
+    honest: tuple[CheckedEpisode, ...]
+    adversaries: Mapping[str, CheckedEpisode]
 
     def honest_pay(self, scheme: Scheme) -> float:
         """Return the pay of the best-paid honest failure."""
@@ -205,17 +205,17 @@ class Contest:
         return {name: scheme.total(played.turns) for name, played in self.adversaries.items() if not is_solved(played)}
 
 
-def is_solved(episode: RecordedEpisode) -> bool:
+def is_solved(episode: CheckedEpisode) -> bool:
     """Return whether an episode solved its task."""
     return episode.outcome >= SOLVED_AT
 
 
 def contest(
     env: Env,
-    solved: RecordedEpisode,
-    others: Sequence[RecordedEpisode],
+    solved: CheckedEpisode,
+    others: Sequence[CheckedEpisode],
     more: Mapping[str, ScriptedPlayer] | None = None,
-    recorded: Mapping[str, RecordedEpisode] | None = None,
+    recorded: Mapping[str, CheckedEpisode] | None = None,
 ) -> Contest | None:
     """Play a task with all adversaries and with honest failures; return `None` if no honest attempt fails.
 

@@ -8,7 +8,7 @@ import pickle
 
 from agentgym.check.catalog import check
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding
-from agentgym.check.play import RecordedEpisode, canonical, difference, must_equal, play, replayed
+from agentgym.check.play import CheckedEpisode, canonical, difference, must_equal, play, replayed
 from agentgym.check.seeding import ELSEWHERE, SAME_EPISODE
 from agentgym.check.subject import Subject
 from agentgym.core.engine.steps import StepResult
@@ -35,7 +35,7 @@ def snapshot(subject: Subject) -> Finding:
             first.reset(seed=episode.seed + 1)
             for env, name in ((first, "the same instance"), (second, "another instance")):
                 env.restore(saved)
-                rest = RecordedEpisode(episode.task, episode.seed, episode.opening, episode.info)
+                rest = CheckedEpisode(episode.task, episode.seed, episode.opening, episode.info)
                 rest.results = [*episode.results[:middle], *(env.step(a) for a in episode.actions[middle:])]
                 must_equal(episode.trace(), rest.trace(), f"task {episode.task.id!r} restored in {name}", advice)
     return None
@@ -57,7 +57,7 @@ def replay_equal(subject: Subject) -> Finding:
     return f"{len(episodes)} trajectories"
 
 
-def _trajectory(subject: Subject, episode: RecordedEpisode) -> Trajectory:
+def _trajectory(subject: Subject, episode: CheckedEpisode) -> Trajectory:
     turns = [
         Turn(action, result.observation, result.info["rewards"], result.reward)
         for action, result in zip(episode.actions, episode.results, strict=True)
@@ -86,7 +86,7 @@ def async_twin(subject: Subject) -> Finding:
     return f"{len(episodes)} episodes at once"
 
 
-async def _play_together(subject: Subject, episodes: list[RecordedEpisode]) -> list[list[str]]:
+async def _play_together(subject: Subject, episodes: list[CheckedEpisode]) -> list[list[str]]:
     envs = [subject.make() for _ in episodes]
     try:
         return await asyncio.gather(*(_play_async(env, episode) for env, episode in zip(envs, episodes, strict=True)))
@@ -95,9 +95,9 @@ async def _play_together(subject: Subject, episodes: list[RecordedEpisode]) -> l
             env.close()
 
 
-async def _play_async(env: Env, episode: RecordedEpisode) -> list[str]:
+async def _play_async(env: Env, episode: CheckedEpisode) -> list[str]:
     opening, info = await env.areset(seed=episode.seed, options={"task": episode.task})
-    again = RecordedEpisode(episode.task, episode.seed, opening, info)
+    again = CheckedEpisode(episode.task, episode.seed, opening, info)
     for action in episode.actions:
         again.results.append(StepResult(*await env.astep(action)))
     return again.trace()

@@ -10,7 +10,7 @@ from typing import Any
 from agentgym.check.adversaries import calls_in
 from agentgym.check.catalog import check
 from agentgym.check.outcomes import Finding
-from agentgym.check.play import RecordedEpisode, must_equal, play
+from agentgym.check.play import CheckedEpisode, must_equal, play
 from agentgym.check.seeding import SAME_EPISODE
 from agentgym.check.subject import Subject
 from agentgym.core.engine.spaces import Action, ActionSpace
@@ -99,7 +99,7 @@ def _delayed_async(function: Callable[..., Any], wait_s: float) -> Callable[...,
     return run
 
 
-def _concurrent_turn(env: Env, solved: RecordedEpisode, marked: list[Tool]) -> tuple[int, list[ToolCall]]:
+def _concurrent_turn(env: Env, solved: CheckedEpisode, marked: list[Tool]) -> tuple[int, list[ToolCall]]:
     """Return how many actions of a solution to play first, and the calls of the turn to add."""
     names = {tool.name for tool in marked}
     concurrent_calls = [
@@ -116,7 +116,7 @@ def _concurrent_turn(env: Env, solved: RecordedEpisode, marked: list[Tool]) -> t
     ]
 
 
-def _trace_with_turn(env: Env, solved: RecordedEpisode, before: int, calls: list[ToolCall]) -> list[str]:
+def _trace_with_turn(env: Env, solved: CheckedEpisode, before: int, calls: list[ToolCall]) -> list[str]:
     """Return the trace of a solution with a turn of `calls` inserted after `before` actions."""
     env.max_calls_per_turn = len(calls)
     actions: list[Action] = [*solved.actions[:before], assistant("", calls), *solved.actions[before:]]

@@ -10,7 +10,7 @@ from agentgym.check.catalog import check
 from agentgym.check.grading import RANDOM_LIMIT
 from agentgym.check.honest import Contest, is_solved
 from agentgym.check.outcomes import ENOUGH, CheckFailed, CheckSkipped, CheckWarned, Finding, is_no_luck
-from agentgym.check.play import RecordedEpisode, play
+from agentgym.check.play import CheckedEpisode, play
 from agentgym.check.subject import Subject
 from agentgym.core.endings import Reason
 from agentgym.core.env import Env
@@ -139,7 +139,7 @@ def _contests(subject: Subject) -> list[Contest]:
     return subject.contests
 
 
-def _junk_episodes(contests: Sequence[Contest]) -> Iterator[tuple[str, RecordedEpisode]]:
+def _junk_episodes(contests: Sequence[Contest]) -> Iterator[tuple[str, CheckedEpisode]]:
     for contest in contests:
         yield from ((name, played) for name, played in contest.adversaries.items() if name.startswith("junk at once"))
 

@@ -27,7 +27,7 @@ _SPARE_TURNS = 3
 
 
 @dataclass
-class RecordedEpisode:
+class CheckedEpisode:
     """A recorded episode: the actions taken and their results."""
 
     task: Task
@@ -78,7 +78,7 @@ class RecordedEpisode:
 class Broken(Exception):
     """An exception (`__cause__`) aborted an episode; `episode` holds the part played before."""
 
-    def __init__(self, episode: RecordedEpisode, error: BaseException):
+    def __init__(self, episode: CheckedEpisode, error: BaseException):
         turn = f"turn {len(episode.results) + 1}" if episode.opening else "reset"
         super().__init__(f"task {episode.task.id!r}, {turn}: {describe(error)}")
         self.episode = episode
@@ -102,7 +102,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def play(env: Env, task: Task, seed: int, player: ScriptedPlayer, name: str = "") -> RecordedEpisode:
+def play(env: Env, task: Task, seed: int, player: ScriptedPlayer, name: str = "") -> CheckedEpisode:
     """Play `task` until the episode ends, the player stops, or the episode outlasts `max_turns`.
 
     The environment gets a copy of the task, so that changes to it cannot affect other episodes.
@@ -110,7 +110,7 @@ def play(env: Env, task: Task, seed: int, player: ScriptedPlayer, name: str = ""
     Raises:
         Broken: The environment or the player raised an exception.
     """
-    episode = RecordedEpisode(task, seed, [], {}, player=name)
+    episode = CheckedEpisode(task, seed, [], {}, player=name)
     own = deepcopy(task)
     try:
         started = time.perf_counter()
@@ -126,7 +126,7 @@ def play(env: Env, task: Task, seed: int, player: ScriptedPlayer, name: str = ""
     return episode
 
 
-def _play_on(env: Env, episode: RecordedEpisode, task: Task, player: ScriptedPlayer) -> None:
+def _play_on(env: Env, episode: CheckedEpisode, task: Task, player: ScriptedPlayer) -> None:
     script = Script(player(env, task))
     observation = episode.opening
     for turn in range(1, env.max_turns + _SPARE_TURNS + 1):
@@ -144,7 +144,7 @@ def _play_on(env: Env, episode: RecordedEpisode, task: Task, player: ScriptedPla
             return
 
 
-def _note_change(episode: RecordedEpisode, played: Task, when: str) -> None:
+def _note_change(episode: CheckedEpisode, played: Task, when: str) -> None:
     """Record the first change to the task being played."""
     if episode.task_change is not None or played == episode.task:
         return
@@ -158,7 +158,7 @@ def _note_change(episode: RecordedEpisode, played: Task, when: str) -> None:
     episode.task_change = f"{when} changed the task"
 
 
-def replayed(env: Env, episode: RecordedEpisode) -> RecordedEpisode:
+def replayed(env: Env, episode: CheckedEpisode) -> CheckedEpisode:
     """Replay an episode in `env`: the same task, seed and actions."""
     return play(env, episode.task, episode.seed, lambda *_: iter(episode.actions), episode.player)
 

@@ -20,7 +20,7 @@ from typing import Any
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym.check.outcomes import CheckFailed
-from agentgym.check.play import RecordedEpisode
+from agentgym.check.play import CheckedEpisode
 
 START_S = 100.0
 SLOWER = 20.0
@@ -50,8 +50,8 @@ class ProbeRequest:
     kwargs: dict[str, Any]
     spec: EnvSpec
     seed: int
-    episodes: list[RecordedEpisode]
-    stumbled: list[RecordedEpisode]
+    episodes: list[CheckedEpisode]
+    stumbled: list[CheckedEpisode]
     """Episodes of the stumbling player."""
     pickled: bytes | None
     """An environment, pickled before its first reset."""
@@ -212,7 +212,7 @@ class Probes:
             probe.close()
 
 
-def patience_s(episodes: Sequence[RecordedEpisode]) -> float:
+def patience_s(episodes: Sequence[CheckedEpisode]) -> float:
     """Return the seconds that a probe may take to start and to replay these episodes."""
     return START_S + SLOWER * sum(episode.seconds for episode in episodes)
 

@@ -13,7 +13,7 @@ import numpy as np
 from agentgym.check.catalog import check
 from agentgym.check.isolation import OWN_RNG, ROOTS
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding
-from agentgym.check.play import RecordedEpisode, canonical, must_equal, play, replayed
+from agentgym.check.play import CheckedEpisode, canonical, must_equal, play, replayed
 from agentgym.check.subject import Subject
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
@@ -99,7 +99,7 @@ def seed_isolated(subject: Subject) -> Finding:
     return None
 
 
-def _disturbed(episode: RecordedEpisode, sibling: Env, other: RecordedEpisode, turns: int, *_: Any) -> Iterator[Action]:
+def _disturbed(episode: CheckedEpisode, sibling: Env, other: CheckedEpisode, turns: int, *_: Any) -> Iterator[Action]:
     """Yield the actions of `episode`, stepping `sibling` before each, and resetting it every few `turns`."""
     for turn, action in enumerate(episode.actions):
         if turn % turns == 0 or sibling.reason is not None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agentgym.check.adversaries import action_text, calls_in
 from agentgym.check.catalog import check
 from agentgym.check.outcomes import CheckWarned, Finding
-from agentgym.check.play import RecordedEpisode, play
+from agentgym.check.play import CheckedEpisode, play
 from agentgym.check.subject import Subject
 from agentgym.core.env import Env
 
@@ -46,12 +46,12 @@ class _SlowTurn(NamedTuple):
     name: str
     """The slow operation: the reset, a tool, or the answer to text."""
     seconds: float
-    episode: RecordedEpisode
+    episode: CheckedEpisode
     turn: int
     """Number of the turn; 0 for the reset."""
 
 
-def _slow_turns(env: Env, episode: RecordedEpisode) -> Iterator[_SlowTurn]:
+def _slow_turns(env: Env, episode: CheckedEpisode) -> Iterator[_SlowTurn]:
     if episode.reset_s > SLOW_S:
         yield _SlowTurn("reset", episode.reset_s, episode, 0)
     for turn, seconds in enumerate(episode.step_s, start=1):
@@ -69,7 +69,7 @@ def _still_slow(env: Env, slow: _SlowTurn) -> str:
     return f"{slow.name} takes {seconds:.1f} s, in task {slow.episode.task.id!r}{action}"
 
 
-def _shortest(env: Env, episode: RecordedEpisode, turn: int) -> float:
+def _shortest(env: Env, episode: CheckedEpisode, turn: int) -> float:
     """Replay an episode up to a turn, and return the shortest time measured for that turn."""
     seconds = episode.step_s[turn - 1] if turn else episode.reset_s
     for _ in range(_TRIES):

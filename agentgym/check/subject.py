@@ -21,7 +21,7 @@ from agentgym.check.honest import Contest, Stumble, contest, play_stumble, stumb
 from agentgym.check.outcomes import Blocked, CheckFailed, CheckSkipped, Patience
 from agentgym.check.play import (
     Broken,
-    RecordedEpisode,
+    CheckedEpisode,
     helpless_player,
     idle_player,
     play,
@@ -113,9 +113,9 @@ class EnvPace(NamedTuple):
 class Stumbled(NamedTuple):
     """A solution with a mistake in one action, and the episode that resulted."""
 
-    solved: RecordedEpisode
+    solved: CheckedEpisode
     stumble: Stumble
-    episode: RecordedEpisode
+    episode: CheckedEpisode
 
 
 class Subject:
@@ -142,7 +142,7 @@ class Subject:
         self.is_slow = False
         """Whether checks must use fewer tasks; set by `pace`."""
         self._played: dict[str, list[Any] | Exception] = {}
-        self._replays: list[tuple[RecordedEpisode, RecordedEpisode]] = []
+        self._replays: list[tuple[CheckedEpisode, CheckedEpisode]] = []
 
     @classmethod
     def of(cls, request: ProbeRequest) -> Self:
@@ -221,16 +221,16 @@ class Subject:
         return Surroundings(**values)
 
     @property
-    def probed(self) -> list[RecordedEpisode]:
+    def probed(self) -> list[CheckedEpisode]:
         """The episodes that fresh interpreters replay. Not cached: Python 3.11 has one lock for all instances."""
         return [self.episodes(player)[index] for player in ("solution", "random") for index in self.spread()]
 
     @property
-    def few_probed(self) -> list[RecordedEpisode]:
+    def few_probed(self) -> list[CheckedEpisode]:
         """Every second episode of `probed` if the environment is slow, else all of them."""
         return self.probed[:: 2 if self.is_slow else 1]
 
-    def replays(self) -> list[tuple[RecordedEpisode, RecordedEpisode]]:
+    def replays(self) -> list[tuple[CheckedEpisode, CheckedEpisode]]:
         """Return two replays of each of `probed`, each in a fresh environment; played once and shared by all checks.
 
         The second replays run in reverse order, so that alternating behaviour differs between the two.
@@ -241,7 +241,7 @@ class Subject:
             self._replays = [*zip(first, reversed(second), strict=True)]
         return self._replays
 
-    def _again(self, episode: RecordedEpisode) -> RecordedEpisode:
+    def _again(self, episode: CheckedEpisode) -> CheckedEpisode:
         with self.env() as env:
             return replayed(env, episode)
 
@@ -292,14 +292,14 @@ class Subject:
         """A few tasks of every split and difficulty, topped up if too few; fewer if the environment is slow."""
         return sample(self.scanned, per_level=1) if self.is_slow else sample(self.scanned)
 
-    def play(self, task: Task, player: str, env: Env | None = None) -> RecordedEpisode:
+    def play(self, task: Task, player: str, env: Env | None = None) -> CheckedEpisode:
         """Play one episode with a named player, in a fresh environment by default."""
         if env is not None:
             return play(env, task, self.seed, PLAYERS[player], player)
         with self.env() as fresh:
             return play(fresh, task, self.seed, PLAYERS[player], player)
 
-    def episodes(self, player: str) -> list[RecordedEpisode]:
+    def episodes(self, player: str) -> list[CheckedEpisode]:
         """Return one episode per task of `tasks`, played once and shared by all checks.
 
         Raises:
@@ -321,7 +321,7 @@ class Subject:
             raise Blocked(f"its {player} episodes cannot be played", "plays") from result
         return result
 
-    def _stumbles(self, env: Env, solved: RecordedEpisode) -> list[Stumble]:
+    def _stumbles(self, env: Env, solved: CheckedEpisode) -> list[Stumble]:
         env.reset(seed=solved.seed, options={"task": solved.task})  # the tools may depend on the episode
         return stumbles_of(env, solved)
 
@@ -364,7 +364,7 @@ class Subject:
                     break
         return stumbled
 
-    def more_episodes(self, player: str, count: int) -> list[RecordedEpisode]:
+    def more_episodes(self, player: str, count: int) -> list[CheckedEpisode]:
         """Return up to `count` episodes of a player, on tasks beyond `tasks` if those are too few."""
         recorded = self.episodes(player)
         tasks = (task for tasks in self.scanned.values() for task in tasks if task not in self.tasks)
@@ -372,12 +372,12 @@ class Subject:
             more = (play(env, task, self.seed, PLAYERS[player], player) for task in tasks)
             return [*recorded[:count], *islice(more, max(0, count - len(recorded)))]
 
-    def all_episodes(self) -> list[RecordedEpisode]:
+    def all_episodes(self) -> list[CheckedEpisode]:
         """Return the episodes of all players."""
         steady = [episode for player in PLAYERS for episode in self.episodes(player)]
         return [*steady, *(stumbled.episode for stumbled in self.stumbled)]
 
-    def record(self, player: str) -> list[RecordedEpisode]:
+    def record(self, player: str) -> list[CheckedEpisode]:
         """Play each task with its own seed. Raises `Broken` with the task and the turn that failed."""
         with self.env() as env:
             return [

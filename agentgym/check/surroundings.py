@@ -27,7 +27,7 @@ from agentgym.check.hostile import some_hostile_actions
 from agentgym.check.outcomes import Patience
 from agentgym.check.play import (
     Broken,
-    RecordedEpisode,
+    CheckedEpisode,
     canonical,
     difference,
     helpless_player,
@@ -261,7 +261,7 @@ class _SurroundingsProbe:
         except Exception as error:
             return [describe(error.__cause__ or error)]
 
-    def _trace(self, episode: RecordedEpisode) -> list[str]:
+    def _trace(self, episode: CheckedEpisode) -> list[str]:
         with self._subject.env() as env:
             return _trace(env, episode)
 
@@ -353,7 +353,7 @@ class _SurroundingsProbe:
                     yield env.tasks.get(split, index)
 
 
-def _trace(env: Env, episode: RecordedEpisode) -> list[str]:
+def _trace(env: Env, episode: CheckedEpisode) -> list[str]:
     """Replay an episode and return its trace, with the error at the end if it fails."""
     try:
         return replayed(env, episode).trace()
@@ -368,9 +368,9 @@ def _first_tasks(env: Env) -> Iterator[Task]:
             yield env.tasks.get(split, index)
 
 
-def _fast_episodes(episodes: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
+def _fast_episodes(episodes: Sequence[CheckedEpisode]) -> list[CheckedEpisode]:
     """Return the first episodes that together took at most `_SECONDS`, but at least `_FEWEST`."""
-    selected: list[RecordedEpisode] = []
+    selected: list[CheckedEpisode] = []
     for episode in episodes:
         if len(selected) >= _FEWEST and sum(e.seconds for e in selected) + episode.seconds > _SECONDS:
             break

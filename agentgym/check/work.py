@@ -9,7 +9,7 @@ from agentgym.check.catalog import check
 from agentgym.check.grading import RANDOM_LIMIT
 from agentgym.check.honest import Slip, is_solved, to_the_end
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
-from agentgym.check.play import RecordedEpisode, assistant_call, canonical, play
+from agentgym.check.play import CheckedEpisode, assistant_call, canonical, play
 from agentgym.check.subject import Stumbled, Subject
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
@@ -35,7 +35,7 @@ def ending_alone_fails(subject: Subject) -> Finding:
     If last actions differ, the last action of another task is played, because the task's own may contain the answer.
     """
     solutions = _long_solutions(subject)
-    played: list[RecordedEpisode] = []
+    played: list[CheckedEpisode] = []
     with subject.env() as env:
         same = not any(_ends_differently(solution, solutions[0]) for solution in solutions)
         if same and _may_hold_an_answer(env, solutions[0].actions[-1]):
@@ -61,7 +61,7 @@ def other_solution_fails(subject: Subject) -> Finding:
     solutions = _long_solutions(subject)
     if len({canonical(episode.actions) for episode in solutions}) == 1:
         raise CheckSkipped("all solutions are the same actions")
-    played: list[RecordedEpisode] = []
+    played: list[CheckedEpisode] = []
     with subject.env() as env:
         for episode in _spread(solutions):
             other = _other(episode, solutions)
@@ -116,7 +116,7 @@ def omissions_fail(subject: Subject) -> Finding:
     return f"examined {examined} omissions that went unnoticed"
 
 
-def _long_solutions(subject: Subject) -> list[RecordedEpisode]:
+def _long_solutions(subject: Subject) -> list[CheckedEpisode]:
     """Return the solutions that end their episodes after more than one action."""
     episodes = subject.episodes("solution")
     solutions = [
@@ -129,11 +129,11 @@ def _long_solutions(subject: Subject) -> list[RecordedEpisode]:
     return solutions
 
 
-def _spread(episodes: Sequence[RecordedEpisode]) -> Sequence[RecordedEpisode]:
+def _spread(episodes: Sequence[CheckedEpisode]) -> Sequence[CheckedEpisode]:
     return episodes[:: max(1, -(-len(episodes) // 6))]
 
 
-def _other(episode: RecordedEpisode, solutions: Sequence[RecordedEpisode]) -> RecordedEpisode:
+def _other(episode: CheckedEpisode, solutions: Sequence[CheckedEpisode]) -> CheckedEpisode:
     """Return a solution of a task with different gold, preferably with a different end, else with different actions."""
     gold = canonical(episode.task.gold)
     others = [solution for solution in solutions if canonical(solution.task.gold) != gold]
@@ -141,7 +141,7 @@ def _other(episode: RecordedEpisode, solutions: Sequence[RecordedEpisode]) -> Re
     return next((solution for solution in others if _ends_differently(solution, episode)), [*unlike, *others][0])
 
 
-def _ends_differently(episode: RecordedEpisode, other: RecordedEpisode) -> bool:
+def _ends_differently(episode: CheckedEpisode, other: CheckedEpisode) -> bool:
     return canonical(episode.actions[-1]) != canonical(other.actions[-1])
 
 
@@ -159,12 +159,12 @@ def _had_no_effect(stumbled: Stumbled) -> bool:
     return after == _answers(stumbled.episode)[stumbled.stumble.index : -1]
 
 
-def _answers(episode: RecordedEpisode) -> list[str]:
+def _answers(episode: CheckedEpisode) -> list[str]:
     """Return the text shown in each turn, without call ids, which count the turns."""
     return ["\n".join(text_of(message) for message in result.observation) for result in episode.results]
 
 
-def _shows_change(env: Env, solved: RecordedEpisode, index: int, endings: Sequence[str]) -> Action | None:
+def _shows_change(env: Env, solved: CheckedEpisode, index: int, endings: Sequence[str]) -> Action | None:
     """Return a call whose answer shows that action `index` of a solution changes something, or `None`.
 
     Only calls that give the same answer twice in a row are used. If any exist, an action that answers differently when
@@ -183,13 +183,13 @@ def _shows_change(env: Env, solved: RecordedEpisode, index: int, endings: Sequen
     return action if repeatable and again not in (_answer_to(env, solved, [*before, action]), None) else None
 
 
-def _answer_to(env: Env, solved: RecordedEpisode, actions: Sequence[Action]) -> str | None:
+def _answer_to(env: Env, solved: CheckedEpisode, actions: Sequence[Action]) -> str | None:
     """Return the answer to the last of these actions; `None` if the episode ends before or with it."""
     episode = play(env, solved.task, solved.seed, lambda *_: iter(actions))
     return None if episode.ended or len(episode.results) < len(actions) else _answers(episode)[-1]
 
 
-def _reads(env: Env, solved: RecordedEpisode, action: Action, endings: Sequence[str]) -> list[Action]:
+def _reads(env: Env, solved: CheckedEpisode, action: Action, endings: Sequence[str]) -> list[Action]:
     """Return calls that may show what the action changed.
 
     These are calls of every tool that accepts the arguments of the action's own call, the other calls of the solution,

@@ -14,7 +14,7 @@ from agentgym.core.task import Task, check_split
 
 
 @dataclass(frozen=True)
-class EpisodeOpening:
+class PromptRow:
     """The opening of the episode of one task and seed."""
 
     task: Task
@@ -38,7 +38,7 @@ class EpisodeOpening:
 
 def openings(
     env: str, *, split: str | None = None, count: int | None = None, start: int = 0, seed: int = 0, **arguments: Any
-) -> Iterator[EpisodeOpening]:
+) -> Iterator[PromptRow]:
     """Yield the openings of consecutive tasks, each with its own seed.
 
     Args:
@@ -60,7 +60,7 @@ def openings(
         stop = start + count if count is not None else size or 0
         for index in range(start, stop):
             messages, info = instance.reset(seed=seed + index, options={"split": split, "index": index})
-            yield EpisodeOpening(instance.task, index, seed + index, messages, info["tools"])
+            yield PromptRow(instance.task, index, seed + index, messages, info["tools"])
 
 
 def episode_named(row: Mapping[str, Any], maker: str, where: str = "the row") -> tuple[str, int]:

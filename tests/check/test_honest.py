@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.check.honest import contest, failing_attempts, spoiled_values
-from agentgym.check.play import RecordedEpisode, assistant_call, play
+from agentgym.check.play import CheckedEpisode, assistant_call, play
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import Solution, StepResult
 from agentgym.core.env import Env
@@ -70,11 +70,11 @@ class Asking(Graded):
         return super().take(text) if text == self.task.gold["content"] else "Think again."
 
 
-def solved(env: Env, number: int = 0) -> RecordedEpisode:
+def solved(env: Env, number: int = 0) -> CheckedEpisode:
     return play(env, env.tasks.get("train", number), 0, solution_player)
 
 
-def vain_attempts(env: Lenient, others: list[RecordedEpisode]) -> list[list[str]]:
+def vain_attempts(env: Lenient, others: list[CheckedEpisode]) -> list[list[str]]:
     """Return the episodes of a search for failing attempts where every attempt succeeds."""
     right = solved(env)
     env.episodes.clear()

@@ -13,7 +13,7 @@ from agentgym.check.adversaries import KINDS, adversaries, ending_tools, junk_ar
 from agentgym.check.honest import Contest
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, CheckWarned, is_no_luck
 from agentgym.check.pay import junk_scores_low, paid_schemes, useful_work_pays
-from agentgym.check.play import RecordedEpisode, assistant_call, play
+from agentgym.check.play import CheckedEpisode, assistant_call, play
 from agentgym.check.subject import Subject
 from agentgym.core.endings import Reason
 from agentgym.core.engine.spaces import Action
@@ -152,10 +152,10 @@ def test_schemes_declared_unsound_are_not_checked():
     assert set(paid_schemes(SoundEnv(scheme=Scheme({OUTCOME: 2.0})))) == {"in use", "default", "outcome"}
 
 
-def paid(outcome: float = 0.0, effort: float = 0.0) -> RecordedEpisode:
+def paid(outcome: float = 0.0, effort: float = 0.0) -> CheckedEpisode:
     """Return an episode with these channel values."""
     rewards = {OUTCOME: outcome, "effort": effort}
-    return RecordedEpisode(TASK, 0, [], {}, [""], [StepResult([], 0.0, True, False, {"rewards": rewards})])
+    return CheckedEpisode(TASK, 0, [], {}, [""], [StepResult([], 0.0, True, False, {"rewards": rewards})])
 
 
 def compared(*contests: Contest) -> Subject:
@@ -165,7 +165,7 @@ def compared(*contests: Contest) -> Subject:
     return subject
 
 
-def against(**adversaries: RecordedEpisode) -> Contest:
+def against(**adversaries: CheckedEpisode) -> Contest:
     """Return a contest whose best honest attempt earned an effort of 1."""
     named = {name.replace("_", " "): episode for name, episode in adversaries.items()}
     return Contest(TASK, (paid(), paid(effort=1.0)), named)
@@ -210,10 +210,10 @@ def test_step_costs_are_a_warning_and_gains_without_work_a_failure():
         assert (row.status, words in row.message) == (status, True), row
 
 
-def costing(reason: Reason, turns: Sequence[dict[str, float]]) -> RecordedEpisode:
+def costing(reason: Reason, turns: Sequence[dict[str, float]]) -> CheckedEpisode:
     """Return an episode with these channel values per turn."""
     results = [StepResult([], 0.0, False, False, {"rewards": turn}) for turn in turns]
-    return RecordedEpisode(LAKE, 0, [], {}, [""] * len(turns), results, reason=reason)
+    return CheckedEpisode(LAKE, 0, [], {}, [""] * len(turns), results, reason=reason)
 
 
 def test_giving_up_may_save_step_costs_only_and_stalling_may_not():

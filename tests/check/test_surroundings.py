@@ -15,7 +15,7 @@ import pytest
 
 from agentgym.check.holdings import ForkFailed, in_fork
 from agentgym.check.honest import PER_TASK, Slip, stumbles_of
-from agentgym.check.play import RecordedEpisode, canonical
+from agentgym.check.play import CheckedEpisode, canonical
 from agentgym.check.subject import Subject
 from agentgym.check.surroundings import class_state, clues_while
 from agentgym.check.watch import ProcessWatch
@@ -124,10 +124,10 @@ def test_changed_class_state_is_named(monkeypatch: pytest.MonkeyPatch):
     assert changed == ["CachingEnv.seen"]
 
 
-def solved(actions: list[str]) -> RecordedEpisode:
+def solved(actions: list[str]) -> CheckedEpisode:
     subject = Subject("tests.orders:OrdersEnv")
     [first, *_] = subject.episodes("solution")
-    return RecordedEpisode(first.task, first.seed, first.opening, first.info, list(actions) or first.actions)
+    return CheckedEpisode(first.task, first.seed, first.opening, first.info, list(actions) or first.actions)
 
 
 def test_a_stumble_is_the_solution_with_one_mistake():

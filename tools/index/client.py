@@ -21,7 +21,7 @@ from agentgym.tools.index.base import (
     Span,
     page_of,
 )
-from agentgym.tools.index.connection import HttpConnection, checked_url
+from agentgym.tools.index.connection import IndexConnection, checked_url
 from agentgym.tools.index.snippets import query_terms, snippet
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class SearchR1Client:
         remember: int = 10_000,
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._connection = HttpConnection(headers=headers, timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
+        self._connection = IndexConnection(headers=headers, timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
         self.url = checked_url(url).removesuffix("/retrieve")
         self._remember = remember
         self._at_once = sys.maxsize

@@ -123,7 +123,7 @@ _CONNECT_S = 10.0
 _LONGEST_PAUSE_S = 30.0
 
 
-class HttpConnection:
+class IndexConnection:
     """Sends requests with retries. Thread-safe; reconnects after a fork or unpickling.
 
     Args:

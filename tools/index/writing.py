@@ -8,7 +8,7 @@ from typing import Any
 from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.index.base import Document
 from agentgym.tools.index.cassette import Cassette, RecordedAnswer
-from agentgym.tools.index.connection import Credential, HttpConnection, TokenBucket, checked_url
+from agentgym.tools.index.connection import Credential, IndexConnection, TokenBucket, checked_url
 from agentgym.tools.index.simulated import Quality
 
 _PROMPT = """You play a search engine. Write {count} short documents that it could return for a query.
@@ -57,7 +57,7 @@ class OpenAIEndpoint:
         backoff_s: float = 0.5,
     ) -> None:
         credential = Credential(key_env) if key_env else None
-        self._connection = HttpConnection(
+        self._connection = IndexConnection(
             credential=credential, rate=rate, timeout_s=timeout_s, retries=retries, backoff_s=backoff_s
         )
         self._url = checked_url(base_url) + "/chat/completions"

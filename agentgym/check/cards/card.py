@@ -14,7 +14,7 @@ from agentgym.check.cards import play as conversation
 from agentgym.check.cards.describing import Argument, arguments_of, common_arguments, sections_of, summary_of
 from agentgym.check.cards.markdown import block, code, codes, folded, number, table
 from agentgym.check.cards.play import SOLUTION, CardSubject, Score, scores, solved_episodes, test_tasks
-from agentgym.check.play import RecordedEpisode
+from agentgym.check.play import CheckedEpisode
 from agentgym.core.engine.authoring import EnvArguments
 from agentgym.core.env import Env
 from agentgym.core.rewards import Channel, Gate, Scheme
@@ -233,7 +233,7 @@ def card(subject: CardSubject, *, played: int = 10, speed: Speed | None = None) 
         env.close()
 
 
-def _parts(subject: CardSubject, env: Env, episodes: Sequence[RecordedEpisode], speed: Speed | None) -> Iterator[str]:
+def _parts(subject: CardSubject, env: Env, episodes: Sequence[CheckedEpisode], speed: Speed | None) -> Iterator[str]:
     sections = sections_of(subject.kind)
     yield from (f"# {subject.name}", summary_of(subject.kind), _facts(subject, env, speed))
     yield from (f"**{title}:** {text}" for title, text in sections.items() if title not in _ELSEWHERE)
@@ -273,12 +273,12 @@ def _magnitude(value: float) -> str:
     return next((words for limit, words in _MAGNITUDES.items() if value < limit), "seconds")
 
 
-def _example(episode: RecordedEpisode) -> str:
+def _example(episode: CheckedEpisode) -> str:
     intro = f"Task {code(episode.task.id)}, difficulty {episode.task.difficulty}, played by the solution."
     return "\n\n".join([intro, conversation.opening(episode), conversation.turns(episode)])
 
 
-def _scores(env: Env, episodes: Sequence[RecordedEpisode]) -> str:
+def _scores(env: Env, episodes: Sequence[CheckedEpisode]) -> str:
     schemes = {**named_schemes(env), "d_ra": type(env).schemes["d_ra"]}
     rows = [
         (

@@ -18,7 +18,7 @@ from agentgym.base.loading import load_named
 from agentgym.check.cards.markdown import block, code, folded, number
 from agentgym.check.play import (
     Broken,
-    RecordedEpisode,
+    CheckedEpisode,
     helpless_player,
     idle_player,
     play,
@@ -51,7 +51,7 @@ _TRIED = 100
 class Score:
     """The results of one player."""
 
-    episodes: Sequence[RecordedEpisode]
+    episodes: Sequence[CheckedEpisode]
 
     @property
     def solved(self) -> str:
@@ -80,12 +80,12 @@ def test_tasks(env: Env, limit: int) -> list[Task]:
     return list(iterate(env.tasks, split, limit))
 
 
-def solved_episodes(env: Env, count: int) -> list[RecordedEpisode]:
+def solved_episodes(env: Env, count: int) -> list[CheckedEpisode]:
     """Return episodes of the solution on the first test tasks that have one."""
     return list(islice(_solved(env), count))
 
 
-def _solved(env: Env) -> Iterator[RecordedEpisode]:
+def _solved(env: Env) -> Iterator[CheckedEpisode]:
     for task in test_tasks(env, _TRIED):
         try:
             yield play(env, task, 0, solution_player)
@@ -94,7 +94,7 @@ def _solved(env: Env) -> Iterator[RecordedEpisode]:
                 raise
 
 
-def scores(env: Env, solved: Sequence[RecordedEpisode]) -> dict[str, Score]:
+def scores(env: Env, solved: Sequence[CheckedEpisode]) -> dict[str, Score]:
     """Return the score of each player on the tasks of `solved`, episodes of the solution."""
     tasks = [episode.task for episode in solved]
     others = {name: player for name, player in PLAYERS.items() if name != SOLUTION}
@@ -187,7 +187,7 @@ _MOST_TURNS = 8
 _FOLDED = "System message: instructions and tools"
 
 
-def opening(episode: RecordedEpisode) -> str:
+def opening(episode: CheckedEpisode) -> str:
     """Return the opening messages of an episode, with the system message folded."""
     instructions = [message for message in episode.opening if message.get("role") == "system"]
     others = [message for message in episode.opening if message not in instructions]
@@ -195,7 +195,7 @@ def opening(episode: RecordedEpisode) -> str:
     return "\n\n".join([*(folded(_FOLDED, _messages([message])) for message in instructions), *rest])
 
 
-def turns(episode: RecordedEpisode) -> str:
+def turns(episode: CheckedEpisode) -> str:
     """Return the turns of an episode, each with its channels and its reward."""
     pairs = list(zip(episode.actions, episode.results, strict=True))
     parts = [_turn(number, action, result) for number, (action, result) in enumerate(pairs[:_MOST_TURNS], 1)]

@@ -15,9 +15,9 @@ from agentgym.rollout.jobs import Job
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.lookahead.cost import SearchCost
 from agentgym.rollout.lookahead.line import PlayLine, candidate_of
-from agentgym.rollout.lookahead.places import Places, SearchEnv, SearchWatch
+from agentgym.rollout.lookahead.places import LookaheadEnv, Places, SearchWatch
 from agentgym.rollout.lookahead.values import Asking, Value
-from agentgym.rollout.lookahead.voice import ChatVoice, SampledTurn, TokenVoice, Voice, together
+from agentgym.rollout.lookahead.voice import ChatVoice, TokenVoice, TurnSample, Voice, together
 from agentgym.rollout.workers.base import EpisodeOpening, PlayedTurn
 
 
@@ -115,7 +115,7 @@ class Explorer:
             self._scores.update({line.id: score for line, score in zip(new, scores, strict=True)})
         return [-1.0 if (score := self._scores[line.id]) is None else score for line in lines]
 
-    async def _voice(self, held: SearchEnv, opening: EpisodeOpening) -> Voice:
+    async def _voice(self, held: LookaheadEnv, opening: EpisodeOpening) -> Voice:
         policy = self._policy
         if isinstance(policy, TokenPolicy):
             return TokenVoice.opening(policy, self._limits, self._cost, opening)
@@ -124,27 +124,27 @@ class Explorer:
             return ChatVoice(None, self._limits, self._cost, opening, player, policy.name)
         return ChatVoice(policy, self._limits, self._cost, opening)
 
-    async def _sample(self, line: PlayLine, place: str) -> SampledTurn:
+    async def _sample(self, line: PlayLine, place: str) -> TurnSample:
         if self.is_late:
-            return SampledTurn(line.voice, None, Reason.TIME)
+            return TurnSample(line.voice, None, Reason.TIME)
         began = time.perf_counter()
         self._cost.policy_calls += 1
         turn = line.voice.say(f"{self._job.seed}/{self._job.id}/{place}", self._deadline - time.monotonic())
         sample = await self._watch.on(Component.POLICY, place, turn)
         return replace(sample, seconds=time.perf_counter() - began)
 
-    async def _child(self, line: PlayLine, number: int, sample: SampledTurn) -> PlayLine:
+    async def _child(self, line: PlayLine, number: int, sample: TurnSample) -> PlayLine:
         async with self._places.at(line) as held:
             return await self._played(held, line, number, sample)
 
-    async def _to_the_end(self, held: SearchEnv, line: PlayLine) -> PlayLine:
+    async def _to_the_end(self, held: LookaheadEnv, line: PlayLine) -> PlayLine:
         held.at = line
         while not line.is_over:
             line = await self._played(held, line, 0, await self._sample(line, f"{line.id}/r"), "r")
         return line
 
     async def _played(
-        self, held: SearchEnv, line: PlayLine, number: int, sample: SampledTurn, kind: str = ""
+        self, held: LookaheadEnv, line: PlayLine, number: int, sample: TurnSample, kind: str = ""
     ) -> PlayLine:
         began = time.perf_counter()
         played = await self._turn(held, line, sample)
@@ -156,16 +156,16 @@ class Explorer:
         held.at = after
         return after
 
-    async def _turn(self, held: SearchEnv, line: PlayLine, sample: SampledTurn) -> PlayedTurn:
+    async def _turn(self, held: LookaheadEnv, line: PlayLine, sample: TurnSample) -> PlayedTurn:
         if sample.reason is not None:
             return await self._places.interrupt(held, line, sample.reason)
         assert sample.action is not None
         return await self._places.step(held, line, sample.action)
 
 
-def _without_repeats(samples: Sequence[SampledTurn]) -> list[SampledTurn]:
+def _without_repeats(samples: Sequence[TurnSample]) -> list[TurnSample]:
     """Return the distinct samples, each with its share of all samples."""
-    options: list[SampledTurn] = []
+    options: list[TurnSample] = []
     for sample in samples:
         for at, before in enumerate(options):
             if (before.action, before.reason) == (sample.action, sample.reason):

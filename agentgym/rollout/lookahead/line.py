@@ -16,7 +16,7 @@ from agentgym.core.messages import Message, ToolCall, calls_of, text_of
 from agentgym.core.policy import Seat
 from agentgym.core.toolset import Toolset
 from agentgym.core.trajectory import Turn
-from agentgym.rollout.lookahead.voice import SampledTurn, Voice
+from agentgym.rollout.lookahead.voice import TurnSample, Voice
 from agentgym.rollout.workers.base import EpisodeOpening, PlayedTurn
 
 
@@ -53,7 +53,7 @@ class PlayLine:
         """Whether `other` is this line or continues it."""
         return other.id == self.id or other.id.startswith(f"{self.id}.")
 
-    def after(self, number: str, sample: SampledTurn, played: PlayedTurn, seconds: float) -> PlayLine:
+    def after(self, number: str, sample: TurnSample, played: PlayedTurn, seconds: float) -> PlayLine:
         """Return this line with one more turn.
 
         Args:

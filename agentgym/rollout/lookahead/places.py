@@ -55,7 +55,7 @@ class SearchWatch:
 
 
 @dataclass(eq=False)
-class SearchEnv:
+class LookaheadEnv:
     """An environment and the line that it has played."""
 
     place: EnvPlace
@@ -87,7 +87,7 @@ class Places:
     def __init__(self, workers: Workers, job: Job, limits: Limits, most: int, cost: SearchCost, watch: SearchWatch):
         self._workers, self._job, self._limits, self._cost, self._watch = workers, job, limits, cost, watch
         self._most, self._count = most, 0
-        self._free: list[SearchEnv] = []
+        self._free: list[LookaheadEnv] = []
         self._in_use = asyncio.Semaphore(most)
 
     async def take(self) -> None:
@@ -95,13 +95,13 @@ class Places:
         self._free.append(await self._take())
 
     @asynccontextmanager
-    async def fresh(self) -> AsyncIterator[tuple[SearchEnv, EpisodeOpening]]:
+    async def fresh(self) -> AsyncIterator[tuple[LookaheadEnv, EpisodeOpening]]:
         """Provide an environment at the start of an episode."""
         async with self._one(None) as held:
             yield held, await self._reset(held)
 
     @asynccontextmanager
-    async def at(self, line: PlayLine) -> AsyncIterator[SearchEnv]:
+    async def at(self, line: PlayLine) -> AsyncIterator[LookaheadEnv]:
         """Provide an environment that has played a line.
 
         Raises:
@@ -111,13 +111,13 @@ class Places:
             await self._restore(held, line)
             yield held
 
-    async def step(self, held: SearchEnv, line: PlayLine, action: Action) -> PlayedTurn:
+    async def step(self, held: LookaheadEnv, line: PlayLine, action: Action) -> PlayedTurn:
         """Play a turn."""
         limits = self._limits
         turn = within(held.place.step(action, limits.tool_timeout_s), limits.step_timeout_s, Reason.STEP_TIME, "a step")
         return await self._watch.on(Component.STEP, line.id, turn)
 
-    async def interrupt(self, held: SearchEnv, line: PlayLine, reason: Reason) -> PlayedTurn:
+    async def interrupt(self, held: LookaheadEnv, line: PlayLine, reason: Reason) -> PlayedTurn:
         """End the episode and grade it."""
         turn = within(held.place.interrupt(reason), self._limits.step_timeout_s, Reason.STEP_TIME, "a step")
         return await self._watch.on(Component.STEP, line.id, turn)
@@ -135,7 +135,7 @@ class Places:
             await held.place.discard(stuck=False)
 
     @asynccontextmanager
-    async def _one(self, line: PlayLine | None) -> AsyncIterator[SearchEnv]:
+    async def _one(self, line: PlayLine | None) -> AsyncIterator[LookaheadEnv]:
         async with self._in_use:
             held = await self._nearest(line)
             try:
@@ -146,7 +146,7 @@ class Places:
                 raise
             self._free.append(held)
 
-    async def _nearest(self, line: PlayLine | None) -> SearchEnv:
+    async def _nearest(self, line: PlayLine | None) -> LookaheadEnv:
         """Return the free environment that has played most of a line; prefer a new one to one on another line."""
         best = max(self._free, key=lambda held: held.worth(line), default=None)
         if best is None or (best.worth(line) == -2 and self._count < self._most):
@@ -154,22 +154,22 @@ class Places:
         self._free.remove(best)
         return best
 
-    async def _take(self) -> SearchEnv:
+    async def _take(self) -> LookaheadEnv:
         self._count += 1
         try:
             work = self._workers.take(self._limits.reset_timeout_s)
-            return SearchEnv(await self._watch.on(Component.MAKING, "new", work))
+            return LookaheadEnv(await self._watch.on(Component.MAKING, "new", work))
         except BaseException:
             self._count -= 1
             raise
 
-    async def _reset(self, held: SearchEnv) -> EpisodeOpening:
+    async def _reset(self, held: LookaheadEnv) -> EpisodeOpening:
         job, limit_s = self._job, self._limits.reset_timeout_s
         work = held.place.reset(job.seed, job.task, job.training_step)
         held.at = None
         return await self._watch.on(Component.RESET, "reset", within(work, limit_s, Reason.RESET_TIME, "a reset"))
 
-    async def _restore(self, held: SearchEnv, line: PlayLine) -> None:
+    async def _restore(self, held: LookaheadEnv, line: PlayLine) -> None:
         done = held.worth(line)
         if done < 0:
             opening = await self._reset(held)

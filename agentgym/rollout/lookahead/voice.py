@@ -36,7 +36,7 @@ class Voice(Protocol):
         """The tokens of the line; `None` if the policy speaks in messages."""
         ...
 
-    async def say(self, key: str, left_s: float) -> SampledTurn:
+    async def say(self, key: str, left_s: float) -> TurnSample:
         """Return a turn.
 
         Args:
@@ -51,7 +51,7 @@ class Voice(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class SampledTurn:
+class TurnSample:
     """A sampled turn of the policy, before it is played."""
 
     voice: Voice
@@ -86,11 +86,11 @@ class TokenVoice:
         """The tokens of the line."""
         return self._conversation.tokens
 
-    async def say(self, key: str, left_s: float) -> SampledTurn:
+    async def say(self, key: str, left_s: float) -> TurnSample:
         """Sample a turn."""
         room = self._conversation.room()
         if isinstance(room, Reason):
-            return SampledTurn(self, None, room)
+            return TurnSample(self, None, room)
         try:
             limit_s, late = turn_limit(self._limits, left_s)
             generation = await self._conversation.sample(room, key, limit_s)
@@ -100,7 +100,7 @@ class TokenVoice:
         mine = self._conversation.copy()
         text, span = mine.say(generation)
         reason = late if generation.finish == "time" else None
-        return SampledTurn(TokenVoice(self._policy, self._limits, self._cost, mine), text, reason, span)
+        return TurnSample(TokenVoice(self._policy, self._limits, self._cost, mine), text, reason, span)
 
     def hear(self, observation: list[Message]) -> None:
         """Add the tokens of the observation."""
@@ -133,7 +133,7 @@ class ChatVoice:
         """Whether the policy can continue from the middle of an episode."""
         return self._player is None and isinstance(self._policy, ResumablePolicy)
 
-    async def say(self, key: str, left_s: float) -> SampledTurn:
+    async def say(self, key: str, left_s: float) -> TurnSample:
         """Ask for a turn."""
         player = self._player_for(key)
         before = usage_of(player, self._name)
@@ -151,7 +151,7 @@ class ChatVoice:
             reason = end.reason
         usage = {name: value - before.get(name, 0) for name, value in usage_of(player, self._name).items()}
         self._cost.add(usage)
-        return SampledTurn(self if action is None else self._after(action), action, reason, usage=usage)
+        return TurnSample(self if action is None else self._after(action), action, reason, usage=usage)
 
     def hear(self, observation: list[Message]) -> None:
         """Store the observation."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentgym.base.errors import TaskError, UsageError
-from agentgym.check.play import RecordedEpisode, assistant_call, play
+from agentgym.check.play import CheckedEpisode, assistant_call, play
 from agentgym.core.engine.steps import StepResult
 from agentgym.core.messages import ToolCall, text_of
 from agentgym.core.policy import solution_player
@@ -55,7 +55,7 @@ def output(env: SWEEnv, name: str, **arguments: Any) -> str:
 @each_row("style, turns", [("full", 5), ("short", 2)])
 def test_solution_solves_the_task(file: Path, style: Any, turns: int):
     env = SWEEnv(file=file, solution_style=style)
-    episode: RecordedEpisode = play(env, env.tasks.get("train", 0), 0, solution_player)
+    episode: CheckedEpisode = play(env, env.tasks.get("train", 0), 0, solution_player)
     assert (episode.outcome, len(episode.results)) == (1.0, turns)
     assert episode.turns[-1]["localised"] == episode.turns[-1]["similarity"] == 1.0
     env.close()

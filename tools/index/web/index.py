@@ -19,7 +19,7 @@ from agentgym.base.errors import InfrastructureError, ToolError, UsageError, req
 from agentgym.tools.index.addresses import public_address
 from agentgym.tools.index.base import MAX_QUERY_CHARS, Document, Filters, Hit, Page, Span, page_of
 from agentgym.tools.index.cassette import Cassette, RecordedAnswer
-from agentgym.tools.index.connection import Credential, HttpConnection, TokenBucket, checked_url
+from agentgym.tools.index.connection import Credential, IndexConnection, TokenBucket, checked_url
 from agentgym.tools.index.snippets import query_terms
 from agentgym.tools.index.web.text import readable
 
@@ -40,7 +40,7 @@ _CHARSETS = re.compile(
 )
 
 
-class PageProblem(ToolError):
+class UnreadablePage(ToolError):
     """The model requested a page that cannot be shown."""
 
 
@@ -85,7 +85,7 @@ class WebPages:
         checked = _checked(url)
         recorded = self.cassette.ask({"kind": "page", "url": str(checked)}, lambda: self._read_live(checked))
         if problem := recorded.about.get("problem"):
-            raise PageProblem(problem)
+            raise UnreadablePage(problem)
         return Document(url, recorded.about["title"], recorded.body.decode())
 
     def _read_live(self, url: httpx.URL) -> RecordedAnswer:
@@ -126,7 +126,7 @@ class _Fetch:
             if answer.status not in (301, 302, 303, 307, 308) or not answer.location:
                 return _document(url, answer)
             place = _checked(str(place.join(answer.location)))
-        raise PageProblem(f"{str(url)!r} redirects too many times; try another page")
+        raise UnreadablePage(f"{str(url)!r} redirects too many times; try another page")
 
     def _ask(self, url: httpx.URL) -> _Answer:
         """Send the request to the checked address, even if the name resolves differently a moment later."""
@@ -160,7 +160,7 @@ class _Fetch:
                 if len(body) >= self._limits.page_bytes:
                     break
                 if self._remaining_s() <= 0.001:
-                    raise PageProblem(f"{str(url)!r} takes too long; try another page")
+                    raise UnreadablePage(f"{str(url)!r} takes too long; try another page")
         return _Answer(
             answer.status_code,
             kind.strip().lower(),
@@ -183,17 +183,17 @@ def _checked(url: str) -> httpx.URL:
     except (httpx.InvalidURL, ValueError):
         parsed = None
     if parsed is None or parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo:
-        raise PageProblem(f"{url!r:.200} is not a web page; open a URL that a search has returned")
+        raise UnreadablePage(f"{url!r:.200} is not a web page; open a URL that a search has returned")
     return parsed.copy_with(fragment=None)
 
 
 def _document(url: httpx.URL, answer: _Answer) -> Document:
     if not 200 <= answer.status < 300:
-        raise PageProblem(
+        raise UnreadablePage(
             f"{str(url)!r} cannot be opened: the server returned status {answer.status}; try another page"
         )
     if not _TEXT_TYPES.match(answer.kind):
-        raise PageProblem(f"{str(url)!r} has the type {answer.kind!r:.100}, which is not text; try another page")
+        raise UnreadablePage(f"{str(url)!r} has the type {answer.kind!r:.100}, which is not text; try another page")
     text = _decoded(answer)
     if answer.kind not in _HTML_TYPES:
         return Document(str(url), str(url), text)
@@ -356,7 +356,7 @@ class WebSearch:
         self.cassette = cassette
         self.pages = pages or WebPages(cassette)
         self.results = results
-        self._connection = HttpConnection(
+        self._connection = IndexConnection(
             credential=self.provider.credential,
             rate=rate or TokenBucket(5.0, burst=5),
             timeout_s=timeout_s,
