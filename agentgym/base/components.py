@@ -13,6 +13,7 @@ SUITES = "agentgym.tasks.suite_files:SUITES"
 """The folder of the bundled suites."""
 
 COMMANDS = {
+    "gateway": "agentgym.interop.served.gateway.command:gateway",
     "doctor": "agentgym.tools.doctor.command:doctor",
     "index": "agentgym.tools.index.command:index_app",
     "serve": "agentgym.tools.serving.command:serve_app",
@@ -24,7 +25,7 @@ TASK_BUILDERS = {"swe": "agentgym.envs.swe.building.cli:build"}
 HARBOR_EXPORT = "agentgym.tasks.exporting.export:export_harbor"
 """Writes tasks as Harbor task folders."""
 
-ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
+ENVIRONMENT_PACKAGES = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
 """The packages that environments are built from."""
 TRAIN = "agentgym.trainers.command:main"
 POLICIES = "agentgym.trainers.policies:load"

@@ -21,7 +21,7 @@ from typing import Any
 
 import time_machine
 
-from agentgym.base.components import ROOMS
+from agentgym.base.components import ENVIRONMENT_PACKAGES
 from agentgym.check.holdings import can_fork, grown, in_fork, resources
 from agentgym.check.hostile import some_hostile_actions
 from agentgym.check.outcomes import Patience
@@ -107,10 +107,10 @@ def _own_line(frame: FrameType | None) -> str | None:
     """Return the innermost line of the environment's own code, skipping library frames, or `None`."""
     while frame is not None:
         path, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
-        of_core = module.startswith("agentgym") and not module.startswith(ROOMS)
+        of_core = module.startswith("agentgym") and not module.startswith(ENVIRONMENT_PACKAGES)
         if of_core or module == "__main__":
             return None
-        is_library = path.startswith(_LIBRARY) and not module.startswith(ROOMS)
+        is_library = path.startswith(_LIBRARY) and not module.startswith(ENVIRONMENT_PACKAGES)
         if not is_library and not path.startswith("<"):
             return f"{Path(path).name}:{frame.f_lineno}"
         frame = frame.f_back

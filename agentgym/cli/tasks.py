@@ -14,7 +14,7 @@ from agentgym.base.command_options import Settings
 from agentgym.base.components import HARBOR_EXPORT, TASK_BUILDERS
 from agentgym.base.errors import UsageError
 from agentgym.cli import task_sets
-from agentgym.cli.rooms import command_of
+from agentgym.cli.components import command_of
 from agentgym.cli.task_sets import AsSuite, Data, Name, Near, factory_of, names_suite, paths_in
 
 if TYPE_CHECKING:

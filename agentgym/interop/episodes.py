@@ -400,7 +400,7 @@ class _Here:
 
     pool: EnvPool
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    room: asyncio.Semaphore | None = None
+    slots: asyncio.Semaphore | None = None
     playing: int = 0
 
 
@@ -423,8 +423,8 @@ class PooledEpisodes:
             InfrastructureError: The environment cannot be made.
         """
         here = self._here()
-        room = await self._room(here)
-        await room.acquire()
+        slots = await self._slots(here)
+        await slots.acquire()
         here.playing += 1
         try:
             return CalledEpisode(await here.pool.take(self._make_s))
@@ -443,16 +443,16 @@ class PooledEpisodes:
         finally:
             self._leave(here)
 
-    async def _room(self, here: _Here) -> asyncio.Semaphore:
+    async def _slots(self, here: _Here) -> asyncio.Semaphore:
         async with here.asking:  # `at_once` makes an environment, and their number is limited
-            if here.room is None:
-                here.room = asyncio.Semaphore(await here.pool.at_once(_MANY, self._make_s))
-        return here.room
+            if here.slots is None:
+                here.slots = asyncio.Semaphore(await here.pool.at_once(_MANY, self._make_s))
+        return here.slots
 
     def _leave(self, here: _Here) -> None:
         here.playing -= 1
-        if here.room is not None:
-            here.room.release()
+        if here.slots is not None:
+            here.slots.release()
 
     async def close_if_idle(self) -> None:
         """Close the environments of this event loop if none is playing, for programs without a shutdown hook."""

@@ -148,19 +148,19 @@ class Conversation:
         self._see(messages)
         return self.tokens
 
-    def room(self) -> int | Reason:
+    def tokens_left(self) -> int | Reason:
         """Return the most tokens for the next turn, or the reason why there can be no further turn."""
         tokens, limits = self.tokens, self._limits
-        room = min(limits.max_new_tokens, self._policy.context - len(tokens) - self._picture_tokens)
-        if room < 1:
+        max_tokens = min(limits.max_new_tokens, self._policy.context - len(tokens) - self._picture_tokens)
+        if max_tokens < 1:
             return Reason.CONTEXT
         if limits.max_tokens is not None:
-            room = min(room, limits.max_tokens - tokens.sampled)
-        return room if room > 0 else Reason.TOKEN_BUDGET
+            max_tokens = min(max_tokens, limits.max_tokens - tokens.sampled)
+        return max_tokens if max_tokens > 0 else Reason.TOKEN_BUDGET
 
     async def sample(
         self,
-        room: int,
+        max_tokens: int,
         session: str,
         limit_s: float | None,
         on_tokens: Callable[[Sequence[int]], None] | None = None,
@@ -168,7 +168,7 @@ class Conversation:
         """Return the next turn, cut off at its time limit. It is not part of the conversation until `say`.
 
         Args:
-            room: The most tokens to sample.
+            max_tokens: The most tokens to sample.
             session: Names the conversation to the policy.
             limit_s: Seconds after which the turn is cut off.
             on_tokens: Called with the tokens as they are sampled, if the policy streams (`StreamingPolicy`).
@@ -181,11 +181,11 @@ class Conversation:
         if on_tokens is not None and isinstance(policy, StreamingPolicy) and policy.streams:
             more["on_tokens"] = on_tokens
         history = tokens.prompt_ids + tokens.completion_ids
-        turn = asked(policy.generate(history, room, session, timeout_s=limit_s, **more), policy.name)
+        turn = asked(policy.generate(history, max_tokens, session, timeout_s=limit_s, **more), policy.name)
         generation = await within(
             turn, patience_s(self._limits, limit_s), Reason.INFRASTRUCTURE, "a turn of the policy"
         )
-        if problem := _problem(generation, room):
+        if problem := _problem(generation, max_tokens):
             raise InfrastructureError(f"policy {policy.name!r} {problem}")
         return generation
 
@@ -230,7 +230,7 @@ class Conversation:
             self._picture_tokens += sum(map(self._eyes.picture_tokens, pictures))
 
 
-def _problem(generation: Any, room: int) -> str | None:
+def _problem(generation: Any, max_tokens: int) -> str | None:
     """Return why a sampled turn could not be recorded or trained on, or `None`."""
     if not isinstance(generation, Generation):
         return f"sampled a {type(generation).__name__}, not a Generation"
@@ -245,8 +245,8 @@ def _problem(generation: Any, room: int) -> str | None:
         return f"sampled {len(generation.ids)} ids, with {len(generation.logprobs)} log-probabilities"
     if not is_count(generation.version):
         return f"sampled with the version {generation.version!r}, which is not a whole number from 0"
-    if len(generation.ids) > room:
-        return f"sampled {len(generation.ids)} ids, more than the {room} allowed"
+    if len(generation.ids) > max_tokens:
+        return f"sampled {len(generation.ids)} ids, more than the {max_tokens} allowed"
     if not generation.ids and generation.finish != "time":
         return "sampled nothing, not even the end of its turn"
     return None

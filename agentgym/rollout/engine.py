@@ -25,7 +25,7 @@ from agentgym.rollout.failures import Failures, Tally
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.methods import PLAYED_ONCE, Method
-from agentgym.rollout.streams import Rollout, Room, check_distinct
+from agentgym.rollout.streams import JobSlots, Rollout, check_distinct
 from agentgym.rollout.waits import Waits, report_on_signal
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.choice import make_workers
@@ -78,7 +78,7 @@ class RolloutEngine:
         """Counts tries and failures since the engine was made."""
         self.waits = Waits()
         """The component that each running trajectory waits for."""
-        self._room = Room()
+        self._slots = JobSlots()
         self._workers = make_workers(workers, factory, self.limits)
         self._loop = _LoopThread()
         self._streams: set[AsyncGenerator[Any]] = set()
@@ -155,7 +155,7 @@ class RolloutEngine:
 
     def _rollout(self) -> Rollout:
         self._loop.check()
-        shared = self.failures, self.tally, self.waits, self.method, self._room
+        shared = self.failures, self.tally, self.waits, self.method, self._slots
         return Rollout(self.policy, self.factory, self._workers, self.limits, *shared)
 
     def _stepped(self, stream: AsyncGenerator[_T]) -> Iterator[_T]:

@@ -179,13 +179,13 @@ class Episode:
         conversation = Conversation(policy, self._limits)
         self._trajectory.tokens = conversation.begin(opening.messages, opening.tools)
         while self._trajectory.reason is None:
-            room = Reason.TIME if self._is_over else conversation.room()
-            if isinstance(room, Reason):
-                await self._interrupt(room)
+            max_tokens = Reason.TIME if self._is_over else conversation.tokens_left()
+            if isinstance(max_tokens, Reason):
+                await self._interrupt(max_tokens)
                 return
             limit_s, late = turn_limit(self._limits, self._deadline - time.monotonic())
             self._clock.ask()
-            turn = conversation.sample(room, self._job.id, limit_s)
+            turn = conversation.sample(max_tokens, self._job.id, limit_s)
             generation = await self._waiting(Component.POLICY, turn)
             self._clock.queued(generation.queued_s)
             text, span = conversation.say(generation)

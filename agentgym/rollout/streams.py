@@ -39,7 +39,7 @@ SUSPECT = 2
 """After losing this many workers, an episode runs alone in its worker, in case it is what kills them."""
 
 
-class Room:
+class JobSlots:
     """Bounds shared by all iterations of an engine: the environments in use, and one running job per id."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Rollout:
     tally: Tally = field(default_factory=Tally)
     waits: Waits = field(default_factory=Waits)
     method: Method = PLAYED_ONCE
-    room: Room = field(default_factory=Room)
+    slots: JobSlots = field(default_factory=JobSlots)
 
     async def played(self, jobs: Iterable[Job]) -> AsyncGenerator[tuple[Job, Trajectory]]:
         """Run all jobs and yield each with its trajectory as they finish, in no particular order.
@@ -114,17 +114,17 @@ class Rollout:
         running: dict[asyncio.Task[Trajectory], Job] = {}
         finished: asyncio.Queue[asyncio.Task[Trajectory]] = asyncio.Queue()
         try:
-            places = await self.room.places(self._places, self.method.places)
+            places = await self.slots.places(self._places, self.method.places)
             at_once = max(1, places // self.method.places)
             with contained_tasks():
                 while True:
                     # Without a running job, wait for room. Otherwise, one of the running jobs will make room.
-                    while len(running) < at_once and not (running and self.room.is_full):
+                    while len(running) < at_once and not (running and self.slots.is_full):
                         if (job := next(waiting, _END)) is _END:
                             break
                         if not isinstance(job, Job):
                             raise UsageError(f"a rollout plays jobs and groups, not a {type(job).__name__}")
-                        leave = await self.room.enter(job)
+                        leave = await self.slots.enter(job)
                         task = asyncio.create_task(self._tries(job, min(places, self.method.places)))
                         running[task] = job
                         task.add_done_callback(leave)
@@ -133,14 +133,14 @@ class Rollout:
                         return
                     task = await finished.get()
                     job = running.pop(task)
-                    self.room.ids.discard(job.id)
+                    self.slots.ids.discard(job.id)
                     yield job, task.result()
         finally:
             for task in running:
                 task.cancel()
             # Collect all results, also of finished tasks: asyncio would report an error that is never retrieved.
             await asyncio.gather(*running, return_exceptions=True)
-            self.room.ids.difference_update(job.id for job in running.values())
+            self.slots.ids.difference_update(job.id for job in running.values())
 
     async def _places(self) -> int:
         """Return how many environments may be in use; makes one to find out."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
-from agentgym.envs.swe.building.sandbox_runner import spec_with_pytest
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.local import spec_of
 from agentgym.tasks.swe.pytest_folder import pytest_folder
@@ -18,6 +18,15 @@ from agentgym.tools.sandbox.containers.hardening import Hardening
 
 MAX_TREE_BYTES = 256_000_000
 """Largest workspace to read back."""
+PRELOADED = (
+    "pytest",
+    *(f"_pytest.{name}" for name in ("capture", "doctest", "fixtures", "junitxml", "logging", "python", "recwarn")),
+    *(f"_pytest.{name}" for name in ("skipping", "stepwise", "terminal", "tmpdir", "unittest", "warnings")),
+    *(f"_pytest.{name}" for name in ("faulthandler", "helpconfig", "pastebin", "setuponly", "setupplan")),
+    *("_pytest.threadexception", "_pytest.unraisableexception", "pdb"),
+)
+"""Modules that every run of tests would import anyway."""
+_WORKDIRS = ("/work", "/repository")
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,15 @@ class Sandboxes:
             return open_sandbox(spec, backend=_image_backend(), allow_weak=self.allow_weak)
         spec = spec_with_pytest(self.limits) if instance.python is None else spec_of(instance, self.limits)
         return open_sandbox(spec, backend=self.backend, allow_weak=self.allow_weak)
+
+
+def spec_with_pytest(limits: SandboxLimits) -> SandboxSpec:
+    """Return the spec of a sandbox with pytest, and with no other package of the host."""
+    folder = pytest_folder()
+    # The workspace would hide folders below it, and code from there would pass for the repository's.
+    visible = [folder, Path(sys.prefix), Path(sys.base_prefix)]
+    workdir = next(path for path in _WORKDIRS if not any(place.is_relative_to(path) for place in visible))
+    return SandboxSpec(limits=limits, workdir=workdir, readable=(folder,), preload=PRELOADED)
 
 
 @cache

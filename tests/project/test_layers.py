@@ -1,4 +1,4 @@
-"""Packages form layers: each imports only the ones below it, at module level and inside functions."""
+"""Packages stand in layers: each imports only those below, wherever in a file the import stands."""
 
 from __future__ import annotations
 
@@ -9,95 +9,122 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.base import components as rooms
+from agentgym.base import components
 from agentgym.core.registration import PLUGIN_GROUP
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = ("envs", "tasks", "tools", "trainers")
+CORE = ("base", "core", "rollout", "eval")
 MAY_IMPORT = {
-    "agentgym": set(),
-    "tools": {"agentgym"},
-    "tasks": {"agentgym", "tools"},
-    "envs": {"agentgym", "tools", "tasks"},
-    "trainers": {"agentgym"},
+    "base": set(),
+    "core": {"base"},
+    "rollout": {"base", "core"},
+    "eval": set(CORE),
+    "check": set(CORE),
+    "view": set(CORE),
+    "interop": set(CORE),
+    "cli": {*CORE, "check", "view"},
+    "tools": {*CORE, "interop"},
+    "tasks": {*CORE, "interop", "tools"},
+    "envs": {*CORE, "interop", "tools", "tasks"},
+    "trainers": {*CORE, "interop"},
 }
-"""Packages that the modules of a package may import, besides their own."""
+"""The packages that the modules of a package may import, besides their own. Only the command imports `cli`."""
+
+OPTIONAL = (
+    *(f"agentgym.interop.{kind}" for kind in ("envs", "trainers")),
+    "agentgym.interop.served.gateway",
+    "agentgym.interop.served.openenv",
+    "agentgym.envs.swe.building",
+    "agentgym.envs.webarena",
+)
+"""Parts that few people need: loaded by name, never imported from outside."""
+EXCEPTIONS = {("agentgym.trainers.outside", "agentgym.interop.served.gateway")}
+"""Training on a gateway's sessions is about gateways."""
+
 TABLE = "agentgym/base/components.py"
 
 
-def sources(room: str) -> Iterator[Path]:
-    """Every module of a package, without those behind links."""
-    for path in sorted((ROOT / room).rglob("*.py")):
-        parts = path.relative_to(ROOT).parts
-        if room != "agentgym" or parts[1] not in MAY_IMPORT:
-            yield path
+def modules_of(package: str) -> Iterator[tuple[str, Path]]:
+    """Yield the modules of a package: their names and files."""
+    folder = ROOT / package if package in FOLDERS else ROOT / "agentgym" / package
+    for path in sorted(folder.rglob("*.py")):
+        relative = path.relative_to(ROOT).with_suffix("")
+        parts = ("agentgym", *relative.parts) if package in FOLDERS else relative.parts
+        yield ".".join(parts).removesuffix(".__init__"), path
 
 
-def name_of(room: str, path: Path) -> str:
-    parts = path.relative_to(ROOT if room == "agentgym" else ROOT / room).with_suffix("").parts
-    return ".".join(parts if room == "agentgym" else ("agentgym", room, *parts)).removesuffix(".__init__")
+MODULES = {name: path for package in MAY_IMPORT for name, path in modules_of(package)}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
-MODULES = {name_of(room, path): path for room in MAY_IMPORT for path in sources(room)}
+def package_of(module: str) -> str:
+    return module.split(".")[1]
 
 
-def room_of(module: str) -> str | None:
-    head, *rest = module.split(".")
-    if head != "agentgym":
-        return None
-    return rest[0] if rest and rest[0] in MAY_IMPORT else "agentgym"
-
-
-def modules_named(tree: ast.AST) -> Iterator[str]:
-    """Modules in import statements, those inside of functions too."""
-    for node in ast.walk(tree):
+def imported(module: str) -> set[str]:
+    """Modules of ours that a module imports, inside of functions and for type checkers too."""
+    names: set[str] = set()
+    for node in ast.walk(TREES[module]):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    owners = {name if name in MODULES else name.rpartition(".")[0] for name in names}
+    return (owners & MODULES.keys()) - {module}
+
+
+IMPORTS = {module: imported(module) for module in MODULES}
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_package_imports_only_the_layers_below(package: str):
+    allowed = {package, *MAY_IMPORT[package]}
+    arrows = [(name, other) for name, _ in modules_of(package) for other in IMPORTS[name]]
+    assert [(name, other) for name, other in arrows if package_of(other) not in allowed] == []
+
+
+def test_optional_parts_are_loaded_by_name_only():
+    arrows = [(name, other) for name, others in IMPORTS.items() for other in others]
+    wrong = [
+        (name, other)
+        for part in OPTIONAL
+        for name, other in arrows
+        if f"{other}.".startswith(f"{part}.") and not f"{name}.".startswith(f"{part}.")
+    ]
+    assert set(wrong) == EXCEPTIONS
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
-    """String literals except docstrings, such as `agentgym.tools.index:build_index`."""
-    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    """Yield texts other than docstrings, such as `agentgym.tools.index:build_index`."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node.value
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_a_package_imports_only_the_layers_below(room: str):
-    allowed = {room, None, *MAY_IMPORT[room]}
+def test_modules_of_other_folders_are_named_in_one_table():
     wrong = [
-        f"{path.relative_to(ROOT)}: {module}"
-        for path in sources(room)
-        for module in modules_named(ast.parse(path.read_text(encoding="utf-8")))
-        if room_of(module) not in allowed
+        f"{MODULES[name].relative_to(ROOT)}: {text!r}"
+        for name, tree in TREES.items()
+        if package_of(name) not in FOLDERS and MODULES[name] != ROOT / TABLE
+        for text in texts(tree)
+        if text.startswith(tuple(f"agentgym.{folder}" for folder in FOLDERS)) and text != PLUGIN_GROUP
     ]
     assert wrong == []
 
 
-def test_the_core_names_modules_of_other_packages_only_in_its_table():
-    wrong = [
-        f"{path.relative_to(ROOT)}: {text!r}"
-        for path in sources("agentgym")
-        if path != ROOT / TABLE
-        for text in texts(ast.parse(path.read_text(encoding="utf-8")))
-        if text.startswith("agentgym.") and text != PLUGIN_GROUP and room_of(text.partition(":")[0]) != "agentgym"
-    ]
-    assert wrong == []
-
-
-def test_the_table_names_existing_objects():
-    named = (rooms.CATALOG, *rooms.COMMANDS.values(), *rooms.TASK_BUILDERS.values())
-    for path in (*named, rooms.SUITES, rooms.TRAIN, rooms.POLICIES, rooms.TRAINING_ARGUMENTS):
+def test_the_table_names_existing_functions():
+    table = [text for text in texts(TREES["agentgym.base.components"]) if ":" in text]
+    assert components.TRAIN in table
+    for path in table:
         module, _, name = path.partition(":")
-        file = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
-        assert name in set(defined(ast.parse(file.read_text(encoding="utf-8")))), path
-    assert {room.removeprefix("agentgym.") for room in rooms.ROOMS} < set(MAY_IMPORT)
+        assert name in set(defined(TREES[module])), path
+    assert set(components.ENVIRONMENT_PACKAGES) < {f"agentgym.{folder}" for folder in FOLDERS}
 
 
 def defined(tree: ast.Module) -> Iterator[str]:
-    """Names that a module defines, without the slow import."""
+    """Yield the names that a module defines, without the slow import."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
@@ -107,17 +134,5 @@ def defined(tree: ast.Module) -> Iterator[str]:
 
 
 def test_modules_have_no_import_cycles():
-    imports = {module: imported(path) for module, path in MODULES.items()}
-    assert "agentgym.base.components" in imports["agentgym.cli.app"]
-    order = tuple(TopologicalSorter(imports).static_order())  # raises CycleError, which names the circle
+    order = tuple(TopologicalSorter(IMPORTS).static_order())  # raises CycleError, which names the circle
     assert set(order) == set(MODULES)
-
-
-def imported(path: Path) -> set[str]:
-    """Modules of ours that a module imports, inside of functions and for type checkers too."""
-    modules = set()
-    for name in modules_named(ast.parse(path.read_text(encoding="utf-8"))):
-        module = name if name in MODULES else name.rpartition(".")[0]
-        if module in MODULES and MODULES[module] != path:
-            modules.add(module)
-    return modules

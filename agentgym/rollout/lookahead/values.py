@@ -287,8 +287,8 @@ def to_score(candidate: Candidate) -> str:
 
 def to_vote(candidates: Sequence[Candidate]) -> str:
     """Return the question for the best of several lines."""
-    room = MOST_CHARS // max(1, len(candidates))
-    texts = [_cut(candidate.conversation, room) for candidate in candidates]
+    chars_each = MOST_CHARS // max(1, len(candidates))
+    texts = [_cut(candidate.conversation, chars_each) for candidate in candidates]
     parts = [f"# Assistant {number}\n{text}" for number, text in enumerate(texts, start=1)]
     return _TO_VOTE.format(candidates="\n\n".join(parts))
 

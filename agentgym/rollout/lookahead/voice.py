@@ -88,12 +88,12 @@ class TokenVoice:
 
     async def say(self, key: str, left_s: float) -> TurnSample:
         """Sample a turn."""
-        room = self._conversation.room()
-        if isinstance(room, Reason):
-            return TurnSample(self, None, room)
+        max_tokens = self._conversation.tokens_left()
+        if isinstance(max_tokens, Reason):
+            return TurnSample(self, None, max_tokens)
         try:
             limit_s, late = turn_limit(self._limits, left_s)
-            generation = await self._conversation.sample(room, key, limit_s)
+            generation = await self._conversation.sample(max_tokens, key, limit_s)
         finally:
             self._policy.release(key)
         self._cost.sampled_tokens += len(generation.ids)

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from agentgym.envs.swe.building.runner import USUAL, Conditions, TestOutcome, outcome_of
+from agentgym.envs.swe.sandboxes import spec_with_pytest
 from agentgym.tasks.swe.pytest_folder import pytest_folder
-from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits, SandboxSpec, open_sandbox
+from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits, open_sandbox
 
 LIMITS = SandboxLimits(wall_s=120.0, cpu_s=120.0, memory_mb=4096, total_memory_mb=4096, reply_bytes=256_000_000)
 
-PRELOADED = (
-    "pytest",
-    *(f"_pytest.{name}" for name in ("capture", "doctest", "fixtures", "junitxml", "logging", "python", "recwarn")),
-    *(f"_pytest.{name}" for name in ("skipping", "stepwise", "terminal", "tmpdir", "unittest", "warnings")),
-    *(f"_pytest.{name}" for name in ("faulthandler", "helpconfig", "pastebin", "setuponly", "setupplan")),
-    *("_pytest.threadexception", "_pytest.unraisableexception", "pdb"),
-)
-"""Modules that every run of tests would import anyway."""
 _PATIENCE = 4
 """Ratio of wall-clock time to processor time of a run, so that a busy machine does not change verdicts."""
-_WORKDIRS = ("/work", "/repository")
 
 _BEFORE = """\
 import json, os, sys
@@ -93,15 +84,6 @@ def _executed(sandbox: Sandbox, request: bytes, limits: SandboxLimits, hash_seed
     # The prepared interpreter of a sandbox has a fixed hash seed; another seed needs a new interpreter.
     environment = {"PYTHONHASHSEED": str(hash_seed)}
     return sandbox.exec(["python3", "-P", "-s", "-S", "-c", _BEFORE], stdin=request, limits=limits, env=environment)
-
-
-def spec_with_pytest(limits: SandboxLimits) -> SandboxSpec:
-    """Return the spec of a sandbox with pytest, and with no other package of the host."""
-    folder = pytest_folder()
-    # The workspace would hide folders below it, and code from there would pass for the repository's.
-    visible = [folder, Path(sys.prefix), Path(sys.base_prefix)]
-    workdir = next(path for path in _WORKDIRS if not any(place.is_relative_to(path) for place in visible))
-    return SandboxSpec(limits=limits, workdir=workdir, readable=(folder,), preload=PRELOADED)
 
 
 @cache

@@ -231,16 +231,16 @@ class ConversationRow:
         """
         talk, observation = self._observe(request)
         limits = self._settings.limits
-        room = talk.room()
-        if isinstance(room, Reason):
-            raise RequestRefused(f"the conversation is too long: {room.value}", code="context_length_exceeded")
-        room = min(room, request.max_new_tokens or room)
+        max_tokens = talk.tokens_left()
+        if isinstance(max_tokens, Reason):
+            raise RequestRefused(f"the conversation is too long: {max_tokens.value}", code="context_length_exceeded")
+        max_tokens = min(max_tokens, request.max_new_tokens or max_tokens)
         self._request = request
         self._idle.clear()
         if draft is not None:
             draft.begin(lambda ids: self._certain(talk, request, ids))
         try:
-            turn = await talk.sample(room, self.name, limits.generation_timeout_s, draft and draft.add)
+            turn = await talk.sample(max_tokens, self.name, limits.generation_timeout_s, draft and draft.add)
         finally:
             self._request = None
             self._idle.set()
