@@ -1,42 +1,42 @@
-"""`agentgym train`: parses the command line and starts a run. Every setting of `TrainConfig` is a flag."""
+"""`agentgym train`: every setting of `TrainConfig` is an option."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
+from agentgym.base.command_options import Settings
 from agentgym.base.errors import UsageError, require
-from agentgym.base.settings import name_of, parse_settings, read_value
-from agentgym.trainers.config import FIELDS, bundled_recipes, describe, load_config
+from agentgym.base.settings import parse_settings, read_value
+from agentgym.trainers.config import FIELDS, TrainConfig, bundled_recipes, describe, documentation, load_config
 
-USAGE = """\
-Usage: agentgym train [--recipe NAME|FILE.yaml] [--SETTING VALUE ...] [--set ENV_ARGUMENT=VALUE ...]
+app = typer.Typer(add_completion=False)
 
-Train a policy with trajectory-level GRPO.
-
-  agentgym train --env sql                           a tiny model learns to query databases
-  agentgym train --env sql --credit turn --steps 30  every setting is a flag
-  agentgym train --env sql --set difficulty=2        arguments of the environment
-  agentgym train --env sql --set folder=DIR          tasks from files (see: agentgym tasks sources)
-  agentgym train --recipe sql-qwen3-lora             a real model on a GPU
-  agentgym train --env sql --show-config             all settings, with explanations
-
-Values are YAML, as for --set in all commands: 3, 5e-4, true, null, [1, 2], {{a: 1}}, text.
-
-Recipes: {recipes}
-"""
+Recipe = Annotated[
+    str | None,
+    typer.Option(metavar="NAME|FILE.yaml", help=f"Settings to start from: {', '.join(bundled_recipes())}, or a file."),
+]
+ShowConfig = Annotated[bool, typer.Option("--show-config", help="Print all settings as YAML, and stop.")]
 
 
-def main(words: Sequence[str]) -> None:
-    """Run the command. Raises `UsageError` if the arguments are not valid."""
-    recipe, overrides, wants = parse(words)
-    if "help" in wants:
-        print_plain(USAGE.format(recipes=", ".join(bundled_recipes())))
-        return
+def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowConfig = False, **options: Any) -> None:
+    """Train a policy with trajectory-level GRPO.
+
+    \b
+    agentgym train --env sql                     a tiny model learns SQL
+    agentgym train --env sql --credit turn       with other settings
+    agentgym train --env sql --set folder=DIR    on tasks from files
+    agentgym train --recipe sql-qwen3-lora       a real model on a GPU
+
+    Values are YAML: 3, 5e-4, null, [1, 2], {a: 1}, text. Task files: agentgym tasks sources.
+    """
+    overrides = overrides_of(options, settings or ())
     config = load_config(recipe, overrides)
-    if "show-config" in wants:
+    if show_config:
         print_plain(describe(config))
         return
     if recipe is None and "env" not in overrides:
@@ -58,41 +58,63 @@ def print_plain(text: str) -> None:
     Console(soft_wrap=True, highlight=False, markup=False).print(text, end="")
 
 
-def parse(words: Sequence[str]) -> tuple[str | None, dict[str, Any], set[str]]:
-    """Return the recipe, the settings to override, and which of `--help` and `--show-config` are given."""
-    recipe: str | None = None
-    overrides: dict[str, Any] = {}
-    wants: set[str] = set()
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word == "-h":
-            wants.add("help")
-            continue
-        if not word.startswith("--"):
-            raise UsageError(f"unexpected {word!r}; write settings as --steps 30. See: agentgym train --help")
-        name, equals, value = word.removeprefix("--").partition("=")
-        if name in ("help", "show-config"):
-            wants.add(name)
-            continue
-        field = FIELDS.get(name_of(name))
-        if field is not None and field.type == "bool" and not equals and (not rest or rest[0].startswith("--")):
-            value = "true"
-        elif not equals:
-            if not rest:
-                raise UsageError(f"--{name} needs a value")
-            value = rest.pop(0)
-        if name == "recipe":
-            recipe = value
-        elif name == "set":
-            overrides.setdefault("env_kwargs", {}).update(parse_settings([value]))
-        else:
-            overrides[name_of(name)] = _read(name, value)
-    return recipe, overrides, wants
+def overrides_of(options: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of `TrainConfig` that the command line changes.
+
+    Args:
+        options: The options as typed, by field; `None` where an option was not used.
+        settings: Arguments of the environment, such as `difficulty=2`.
+
+    Raises:
+        UsageError: A value cannot be read.
+    """
+    overrides = {name: _read(name, value) for name, value in options.items() if value is not None}
+    if arguments := parse_settings(settings):
+        overrides["env_kwargs"] = overrides.get("env_kwargs", {}) | arguments
+    return overrides
 
 
-def _read(name: str, text: str) -> Any:
-    """Return the value of a flag, read as `--set` reads it; settings of type text keep the text unchanged."""
-    value = read_value(text, f"--{name}")
-    kind = FIELDS[name_of(name)].type if name_of(name) in FIELDS else None
-    return text if kind == "str" or (kind == "str | None" and value is not None) else value
+def _read(name: str, value: str | bool) -> Any:
+    """Return the value of an option, read as `--set` reads it; settings of type text keep the text unchanged."""
+    if isinstance(value, bool):
+        return value
+    parsed = read_value(value, f"--{name.replace('_', '-')}")
+    kind = FIELDS[name].type
+    return value if kind == "str" or (kind == "str | None" and parsed is not None) else parsed
+
+
+def _panels() -> dict[str, str]:
+    """Return the heading in the source of `TrainConfig` that each field stands under."""
+    panels: dict[str, str] = {}
+    heading = ""
+    for line in inspect.getsource(TrainConfig).splitlines():
+        if line.startswith("    # "):
+            heading = line.removeprefix("    # ")
+        elif (name := line.strip().partition(":")[0]) in FIELDS:
+            panels[name] = heading
+    return panels
+
+
+def _add_fields() -> None:
+    """Give `train` an option for each field of `TrainConfig`."""
+    panels = _panels()
+    parameters = [p for p in inspect.signature(train, eval_str=True).parameters.values() if p.name != "options"]
+    for name, field in FIELDS.items():
+        flag = f"--{name.replace('_', '-')}"
+        is_switch = field.type == "bool"
+        option = typer.Option(
+            f"{flag}/--no-{flag.removeprefix('--')}" if is_switch else flag,
+            metavar=None if is_switch else "VALUE",
+            help=documentation(name),
+            rich_help_panel=panels.get(name),
+        )
+        kind = bool | None if is_switch else str | None
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
+        )
+    train.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    train.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
+_add_fields()
+app.command(context_settings={"token_normalize_func": lambda word: word.replace("_", "-")})(train)

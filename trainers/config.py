@@ -404,7 +404,7 @@ def describe(config: TrainConfig) -> str:
     for name in FIELDS:
         value = getattr(config, name)
         written = yaml12.dump({name: getattr(value, "value", value)}).strip()
-        lines += [f"# {_documentation(name)}", written]
+        lines += [f"# {documentation(name)}", written]
     return "\n".join(lines) + "\n"
 
 
@@ -413,6 +413,6 @@ def to_dict(config: TrainConfig) -> dict[str, Any]:
     return {name: getattr(getattr(config, name), "value", getattr(config, name)) for name in FIELDS}
 
 
-def _documentation(name: str) -> str:
+def documentation(name: str) -> str:
     """Return the string under a field of `TrainConfig`, on one line."""
     return " ".join((_DESCRIBED[name].description or "").split())

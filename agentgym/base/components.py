@@ -13,12 +13,22 @@ SUITES = "agentgym.tasks.suite_files:SUITES"
 """The folder of the bundled suites."""
 
 COMMANDS = {
-    "gateway": "agentgym.interop.served.gateway.command:gateway",
-    "doctor": "agentgym.tools.doctor.command:doctor",
-    "index": "agentgym.tools.index.command:index_app",
-    "serve": "agentgym.tools.serving.command:serve_app",
+    "train": ("agentgym.trainers.command:app", "Train a policy with trajectory-level GRPO."),
+    "gateway": (
+        "agentgym.interop.served.gateway.command:gateway",
+        "Serve a model to agents as an OpenAI-compatible endpoint, and record their tokens as trajectories.",
+    ),
+    "doctor": (
+        "agentgym.tools.doctor.command:doctor",
+        "Report what this machine offers and what is missing. Exits with 1 if no sandbox can contain untrusted code.",
+    ),
+    "index": (
+        "agentgym.tools.index.command:index_app",
+        "Build a search index of documents, search it and show documents.",
+    ),
+    "serve": ("agentgym.tools.serving.command:serve_app", "Serve resources of this machine over HTTP."),
 }
-"""Commands defined in other packages: functions or Typer apps."""
+"""Commands defined in other packages: the path of a function or a Typer app, and its help."""
 
 TASK_BUILDERS = {"swe": "agentgym.envs.swe.building.cli:build"}
 """The commands `agentgym tasks build KIND`, by kind."""
@@ -27,7 +37,6 @@ HARBOR_EXPORT = "agentgym.tasks.exporting.export:export_harbor"
 
 ENVIRONMENT_PACKAGES = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
 """The packages that environments are built from."""
-TRAIN = "agentgym.trainers.command:main"
 POLICIES = "agentgym.trainers.policies:load"
 """Loads policies with weights."""
 ENDPOINT = "agentgym.trainers.endpoint.policy:load"

@@ -12,11 +12,10 @@ import typer
 from typer.core import TyperGroup
 
 from agentgym.base.command_options import Seed, Settings, TrustFile
-from agentgym.base.components import COMMANDS, TRAIN
+from agentgym.base.components import COMMANDS
 from agentgym.base.errors import AgentGymError, UsageError
-from agentgym.base.loading import load_named
 from agentgym.base.signals import exit_status, interruptible
-from agentgym.cli.components import command_of
+from agentgym.cli.components import LazyCommand
 from agentgym.cli.eval_command import eval_
 from agentgym.cli.tasks import tasks_app
 
@@ -28,7 +27,9 @@ class _Commands(TyperGroup):
         return [*super().list_commands(ctx), *COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return command_of(cmd_name, COMMANDS[cmd_name]) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
+        return (
+            LazyCommand(cmd_name, *COMMANDS[cmd_name]) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
+        )
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -209,12 +210,6 @@ def compare(
     from agentgym.cli.compare import run_comparison
 
     run_comparison(files, seed=seed, tasks=tasks, as_json=as_json)
-
-
-@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})
-def train(ctx: typer.Context) -> None:
-    """Train a model. See: agentgym train --help"""
-    load_named(TRAIN, "a command")(ctx.args)
 
 
 @app.command()

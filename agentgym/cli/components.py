@@ -5,8 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from agentgym.base.loading import load_named
+
+
+class LazyCommand(TyperCommand):
+    """A command that is imported when it is called.
+
+    Args:
+        name: Name of the command.
+        path: Path of a function or a Typer app.
+        help: Text for the list of commands.
+    """
+
+    def __init__(self, name: str, path: str, help: str):
+        super().__init__(name, help=help)
+        self._path = path
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Import the command and parse its arguments."""
+        return command_of(self.name or "", self._path).make_context(info_name, args, parent=parent, **extra)
 
 
 def command_of(name: str, path: str) -> Any:

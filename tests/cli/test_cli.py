@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -235,13 +234,6 @@ def test_help_and_settings_of_training_need_no_torch(words: list[str]):
 @pytest.mark.parametrize("command", [["serve"], ["index"], ["doctor"], ["tasks", "build", "swe"]])
 def test_commands_of_other_folders_have_only_their_own_options(command: list[str]):
     assert "--install-completion" not in ok(*command, "--help")
-
-
-def test_train_passes_its_arguments_on_unchanged(monkeypatch: pytest.MonkeyPatch):
-    calls: list[list[str]] = []
-    monkeypatch.setitem(sys.modules, "agentgym.trainers.command", SimpleNamespace(main=calls.append))
-    ok("train", "--env", "sql", "--credit", "gated", "--help")
-    assert calls == [["--env", "sql", "--credit", "gated", "--help"]]
 
 
 # Functions behind the commands.

@@ -69,14 +69,11 @@ def test_the_environment_shown_can_be_played(folder: Path):
 
 def test_training_commands_use_existing_settings():
     pytest.importorskip("torch")
-    from agentgym.trainers.command import parse
-    from agentgym.trainers.config import load_config
-
     trainings = [words[2:] for words in COMMANDS if words[:2] == ["agentgym", "train"]]
     assert len(trainings) >= 4
     for words in trainings:
-        recipe, overrides, _ = parse(words)
-        load_config(recipe, overrides)
+        result = CliRunner().invoke(app, ["train", *words, "--show-config"])
+        assert result.exit_code == 0, f"{words}: {result.output}"
 
 
 def test_scripts_exist_and_have_valid_shell_syntax():
