@@ -237,7 +237,7 @@ _SHOWN = 20
 
 def _show_suite(name: str, entry: str | None, number: int | None, out: Path | None, data: list[str] | None) -> None:
     from agentgym.base.console import console
-    from agentgym.cli.task_sets import print_suite
+    from agentgym.cli.task_set_tables import print_suite
     from agentgym.eval.suites import load_suite
 
     suite = load_suite(name, task_sets.paths_in(data))

@@ -17,8 +17,8 @@ from typing import Any
 from agentgym.base.errors import UsageError
 from agentgym.view.collection import Collection
 from agentgym.view.facts import Contents, all_versus, head_of
+from agentgym.view.page import whole_page
 from agentgym.view.pay import Schemes
-from agentgym.view.server import whole_page
 
 MAX_MB = 50
 """Default limit of the compressed contents in a report, in megabytes."""

@@ -15,9 +15,9 @@ from agentgym.core.trajectory import Turn, write_jsonl
 from agentgym.eval.comparison import compare, read_run
 from agentgym.view.collection import Collection, TextSearch, matching, ordered
 from agentgym.view.facts import Contents, all_versus, head_of, sides, versus
+from agentgym.view.page import script, served_page, style
 from agentgym.view.pay import Schemes, pays_of
 from agentgym.view.report import evenly, write_report
-from agentgym.view.server import script, served_page, style
 from agentgym.view.terminal import Browser, browse
 from tests.rows import each_row
 from tests.view_cases import DIFF, HOSTILE, errand, hostile, sample_run, write_run
