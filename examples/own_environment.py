@@ -7,7 +7,7 @@ from random import Random
 
 from agentgym import Env, GeneratedTasks, Reason, Task, ToolCall, tool
 from agentgym.check import print_report, run_checks
-from agentgym.core.policy import ScriptedPolicy
+from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Group, RolloutEngine
 
 

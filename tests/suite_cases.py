@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agentgym.base import yaml as yaml12
+from agentgym.base import yaml12
 from agentgym.core.env import Env
 from agentgym.core.task import Task, TaskList
 from agentgym.core.task_files import TaskFiles

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
-from agentgym.base import yaml as yaml12
+from agentgym.base import yaml12
 from agentgym.base.choices import nearest
 from agentgym.base.errors import UsageError
 from agentgym.core.registry import class_of

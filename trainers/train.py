@@ -9,7 +9,7 @@ from accelerate import PartialState
 from rich.console import Console
 from rich.markup import escape
 
-from agentgym.base import yaml as yaml12
+from agentgym.base import yaml12
 from agentgym.base.errors import UsageError, require
 from agentgym.base.output_files import check_folder, held
 from agentgym.core.rewards import Scheme

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from agentgym.base import yaml as yaml12
+from agentgym.base import yaml12
 from agentgym.base.errors import UsageError
 
 

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.base import yaml as yaml12
+from agentgym.base import yaml12
 from agentgym.base.errors import UsageError
 from agentgym.base.settings import parse_settings
 from tests.refusals import differing, not_refused, refusal

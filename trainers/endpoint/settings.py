@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
-from agentgym.base import yaml as yaml12
+from agentgym.base import yaml12
 from agentgym.base.choices import nearest
 from agentgym.base.errors import UsageError
 from agentgym.base.settings import name_of, parse_settings

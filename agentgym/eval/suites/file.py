@@ -12,8 +12,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
-from agentgym.base import strict_json
-from agentgym.base import yaml as yaml12
+from agentgym.base import strict_json, yaml12
 from agentgym.base.choices import nearest
 from agentgym.base.errors import UsageError
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from agentgym.base import yaml as yaml12
+from agentgym.base import yaml12
 from agentgym.base.errors import UsageError
 from agentgym.core.task import TEST, Task, default_split
 from agentgym.eval.suites.file import SuiteFile, checked, name_of, read_map, read_suite_file
