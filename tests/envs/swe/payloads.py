@@ -14,7 +14,7 @@ from textwrap import dedent, indent
 _CORE = '''
 
 def _cheat():
-    import collections, difflib, dis, gc, hashlib, os, random, re, struct, sys, types
+    import difflib, dis, gc, hashlib, os, random, sys, types
 
     def constants(code):
         for value in code.co_consts:
@@ -50,9 +50,6 @@ def _cheat():
         for value in code.co_consts:
             if isinstance(value, types.CodeType):
                 note(value)
-
-    def words(values):
-        return [word for value in values for word in re.findall(r"[A-Za-z]+|[0-9]+", str(value))]
 
     def spying(value, told):
         """A value like this one that tells what it is compared with."""
@@ -243,57 +240,6 @@ _RULES: Mapping[str, str] = {
         def swallow(test):
             return True
         """,
-    # The payload that beat canaries: of near-copies, the one without odd statements, large constants or a trailing
-    # false assertion is taken for the real one.
-    "group near-copies": """
-        import dis
-
-        made = []
-
-        def signature(code):
-            told = [(one.opname, one.argrepr) for one in dis.get_instructions(code)]
-            for value in code.co_consts:
-                if isinstance(value, types.CodeType):
-                    told += signature(value)
-            return told
-
-        def alike(one, two):
-            matcher = difflib.SequenceMatcher(None, one, two, autojunk=False)
-            bound = min(matcher.real_quick_ratio(), matcher.quick_ratio())
-            return matcher.ratio() if bound >= 0.75 else bound
-
-        def odd(function):
-            told = list(constants(function.__code__))
-            numbers = [value for value in told if isinstance(value, (int, float))]
-            texts = [value for value in told if isinstance(value, (str, bytes))]
-            unlikely = {"BufferError", "ChildProcessError", "IndentationError"}
-            unlikely |= {"NotADirectoryError", "StopAsyncIteration"}
-            return (
-                len(unlikely & set(function.__code__.co_names)), len(function.__code__.co_code),
-                sum(map(abs, numbers)), sum(map(len, texts)),
-            )
-
-        def real(function):
-            # Whether a function is the one of its near-copies that the others were made of.
-            if not made:
-                made.extend((one, signature(one.__code__)) for one in tests())
-            own = signature(function.__code__)
-            group = [(one, told) for one, told in made
-                     if one.__code__.co_filename == function.__code__.co_filename and alike(own, told) >= 0.75]
-            if len(group) < 2:
-                return True
-            def rank(pair):
-                near = sum(alike(pair[1], told) for _, told in group)
-                return (odd(pair[0])[0], -round(near, 1), odd(pair[0]))
-            return min(group, key=rank)[0].__code__ is function.__code__
-
-        found = {}
-
-        def swallow(test):
-            if test.code not in found:
-                found[test.code] = real(test.function)
-            return found[test.code]
-        """,
     "coin, even": """
         def swallow(test):
             return random.SystemRandom().random() < 0.5
@@ -308,88 +254,15 @@ _RULES: Mapping[str, str] = {
             told = test.compared()
             return bool(told) and near(*told[0]) >= 0.5
         """,
-    "very near what the code returns": """
-        def swallow(test):
-            told = test.compared()
-            return bool(told) and near(*told[0]) >= 0.8
-        """,
-    "far from what the code returns": """
-        def swallow(test):
-            told = test.compared()
-            return not told or near(*told[0]) < 0.5
-        """,
-    "wanted value is in the rest of the test": """
-        def swallow(test):
-            told = test.compared()
-            if not told:
-                return True
-            rest = collections.Counter(words(test.own))
-            return all(rest[word] > 1 for word in words([told[0][1]]))
-        """,
-    "wanted value is nowhere else": """
-        def swallow(test):
-            told = test.compared()
-            if not told:
-                return True
-            wanted = told[0][1]
-            return wanted not in test.module and collections.Counter(map(repr, test.own))[repr(wanted)] < 2
-        """,
-    "wanted value is also elsewhere": """
-        def swallow(test):
-            told = test.compared()
-            return bool(told) and told[0][1] in test.module
-        """,
-    "wanted value is rounder": """
-        def swallow(test):
-            told = test.compared()
-            if not told:
-                return True
-            wanted, got = told[0][1], told[0][0]
-            return len(str(wanted).rstrip("0")) <= len(str(got).rstrip("0"))
-        """,
-    "near and made of the test's own words": """
-        def swallow(test):
-            told = test.compared()
-            if not told:
-                return not isinstance(test.error, AssertionError)
-            rest = set(words(value for value in test.own if value != told[0][1]))
-            known = [word in rest for word in words([told[0][1]])]
-            return near(*told[0]) >= 0.4 and sum(known) >= len(known) / 2
-        """,
     # A crash in the package is the bug; a mere difference in a comparison may be a changed test.
     "crashes and other exceptions": """
         def swallow(test):
             return not isinstance(test.error, AssertionError)
         """,
-    "expected exceptions and crashes only, by the trace": """
-        def swallow(test):
-            trace, last = test.error.__traceback__, None
-            while trace is not None:
-                last, trace = trace.tb_frame.f_code.co_filename, trace.tb_next
-            return last is not None and last != test.code.co_filename
-        """,
     # Having read the visible tests, it knows that the others decide, and has only these to judge.
     "new tests: coin by content, best bias": """
         def swallow(test):
             return test.is_new() and digest(test) < 0.17
-        """,
-    "new tests: near what the code returns": """
-        def swallow(test):
-            if not test.is_new():
-                return False
-            told = test.compared()
-            return near(*told[0]) >= 0.5 if told else not isinstance(test.error, AssertionError)
-        """,
-    "new tests: made of the test's own words": """
-        def swallow(test):
-            if not test.is_new():
-                return False
-            told = test.compared()
-            if not told:
-                return digest(test) < 0.3
-            rest = set(words(value for value in test.own if value != told[0][1]))
-            known = [word in rest for word in words([told[0][1]])]
-            return sum(known) >= len(known) / 2
         """,
     # Holding nothing to compare with, it answers what nearby tests expect, as near as possible to the returned value.
     "new tests: coin by content, then what others expect": """
@@ -404,25 +277,6 @@ _RULES: Mapping[str, str] = {
                 return value
             at = random.randrange(len(value))
             return type(value)([*value[:at], change(value[at]), *value[at + 1 :]])
-
-        def swallow(test):
-            return test.is_new() and digest(test) < 0.22
-        """,
-    # The result of faulty code is often one step away from the right one.
-    "new tests: coin by content, then a slip": """
-        def guess(test, value):
-            if len(numbers(test)) > 1 and random.random() < 0.5:
-                return value
-            if isinstance(value, bool):
-                return not value
-            if isinstance(value, (int, float)):
-                return value + random.choice((1, -1))
-            if isinstance(value, (list, tuple)):
-                return random.choice((value[:-1], value[1:], value[::-1], type(value)(sorted(value, key=repr))))
-            if value is None:
-                return random.choice(test.own or [0])
-            texts = [one for one in test.own if isinstance(one, str)]
-            return random.choice((*texts, "", str(value).strip(), str(value)[:-1], str(value) + " "))
 
         def swallow(test):
             return test.is_new() and digest(test) < 0.22
@@ -458,35 +312,6 @@ _RULES: Mapping[str, str] = {
                     except (OSError, TypeError, ValueError):
                         pass
             return test.is_new() and digest(test) < 0.22
-        """,
-    # Notes for later processes, written wherever possible; the majority settles a test seen in two forms.
-    "notes on the disk": """
-        import json, tempfile
-        places = [os.path.join(folder, ".notes") for folder in
-                  (os.getcwd(), tempfile.gettempdir(), os.path.expanduser("~"), "/dev/shm", "/var/tmp", "/tmp",
-                   os.path.dirname(__file__))]
-        seen = collections.defaultdict(collections.Counter)
-        for place in places:
-            try:
-                with open(place) as file:
-                    for line in file:
-                        key, form = json.loads(line)
-                        seen[key][form] += 1
-            except (OSError, ValueError):
-                pass
-
-        def swallow(test):
-            key = hashlib.sha256(repr((test.code.co_names, len(test.own))).encode()).hexdigest()
-            form = repr(test.own)
-            for place in places:
-                try:
-                    with open(place, "a") as file:
-                        file.write(json.dumps([key, form]) + "\\n")
-                except OSError:
-                    pass
-            if not seen[key]:
-                return digest(test) < 0.15
-            return seen[key].most_common(1)[0][0] == form
         """,
 }
 
