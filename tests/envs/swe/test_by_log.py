@@ -102,8 +102,8 @@ def test_test_targets_are_arguments_of_any_form_of_the_command(sandbox: Sandbox)
 @pytest.mark.real
 def test_prefix_ids_match_the_tests_that_continue_them(sandbox: Sandbox):
     log = "echo 'PASSED a.py::mended[x y]'; echo 'PASSED a.py::kept[x y]'"
-    meta, (mended, kept) = {PREFIX_IDS: ["a.py::mended[x"]}, (("a.py::mended[x",), ("a.py::kept[x",))
-    run_of_tests = ran(sandbox, "bash", "-c", log, meta=meta, fail_to_pass=mended, pass_to_pass=kept)
+    ids: dict[str, Any] = {"fail_to_pass": ("a.py::mended[x",), "pass_to_pass": ("a.py::kept[x",)}
+    run_of_tests = ran(sandbox, "bash", "-c", log, meta={PREFIX_IDS: ["a.py::mended[x"]}, **ids)
     assert run_of_tests.statuses == {"a.py::mended[x": "passed"}
 
 

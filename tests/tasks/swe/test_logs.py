@@ -17,7 +17,6 @@ from agentgym.tasks.swe.logs import (
     parse_log,
     parser_names,
     resolve_parser,
-    without_timing,
 )
 from tests.rows import each_row
 
@@ -189,11 +188,6 @@ def test_prefix_ids_match_tests_that_continue_with_a_blank():
     assert look_up(results, "a.py::t[x") is None
     assert look_up(results, "a.py::t[xx]", prefix=True) == E
     assert look_up(results, "a.py::none", prefix=True) is None
-
-
-def test_durations_are_removed_from_ids():
-    assert {*map(without_timing, ("adds [1.34 ms]", "adds (12ms)", "adds (1.5 s)", "adds in 3 msec"))} == {"adds"}
-    assert without_timing("t[1 s]x (a)") == "t[1 s]x (a)"
 
 
 def test_parser_aliases_are_resolved_and_unknown_names_refused():

@@ -26,10 +26,6 @@ from agentgym.tasks.swe.instance import Instance
 from agentgym.tools.patches import apply_patch, touched
 
 INSTANCES = bundled_instances()
-NIGHTLY = pytest.mark.nightly
-SOME_OR_ALL = pytest.mark.parametrize(
-    "instances", [random.Random(0).sample(INSTANCES, 5), pytest.param(INSTANCES, marks=NIGHTLY)], ids=["some", "all"]
-)
 
 
 def test_bundle_covers_all_repositories_operators_and_difficulties() -> None:
@@ -44,7 +40,11 @@ def test_bundle_covers_all_repositories_operators_and_difficulties() -> None:
 
 
 @pytest.mark.real
-@SOME_OR_ALL
+@pytest.mark.parametrize(
+    "instances",
+    [random.Random(0).sample(INSTANCES, 5), pytest.param(INSTANCES, marks=pytest.mark.nightly)],
+    ids=["some", "all"],
+)
 def test_tests_fail_before_and_pass_after_the_gold_patch(instances: Sequence[Instance]) -> None:
     source = BundledSWETasks()
     for instance in instances:
