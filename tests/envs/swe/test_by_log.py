@@ -73,10 +73,10 @@ def sandbox() -> Iterator[Sandbox]:
         yield opened
 
 
-def ran(sandbox: Sandbox, *command: str, wall_s: float = 20.0, **meta: Any) -> TestRun:
+def ran(sandbox: Sandbox, *command: str, wall_s: float = 20.0, meta: Any = None, **more: Any) -> TestRun:
     """Return the statuses in the log of a command."""
-    instance = repository("log", meta, test_command=command, parser="pytest")
-    return run_by_log(sandbox, instance, WORK_LIMITS.but(wall_s=wall_s))
+    own = repository("log", meta or {}, test_command=command, parser="pytest").instance
+    return run_by_log(sandbox, Repository(replace(own, **more), FILES), WORK_LIMITS.but(wall_s=wall_s))
 
 
 LOG = "PASSED a.py::mended\nFAILED a.py::kept - x\nPASSED a.py::another\n"
@@ -94,19 +94,17 @@ def test_test_targets_are_arguments_of_any_form_of_the_command(sandbox: Sandbox)
     names = ("a.py::mended", "a.py::kept - a b.py", "a.py::$HOME")
     script = """sh -c 'for target; do echo "PASSED $target"; done' name"""
     for command in (("sh", "-c", """for target; do echo "PASSED $target"; done""", "name"), (script,)):
-        own = repository("targets", {TEST_TARGETS: names}, test_command=command, parser="pytest").instance
-        instance = replace(own, fail_to_pass=names[:1], pass_to_pass=("a.py::kept", "a.py::$HOME"))
-        run_of_tests = run_by_log(sandbox, Repository(instance, FILES), WORK_LIMITS)
+        others = ("a.py::kept", "a.py::$HOME")
+        run_of_tests = ran(sandbox, *command, meta={TEST_TARGETS: names}, pass_to_pass=others)
         assert run_of_tests.statuses == {"a.py::mended": "passed", "a.py::kept": "passed", "a.py::$HOME": "passed"}
 
 
 @pytest.mark.real
 def test_prefix_ids_match_the_tests_that_continue_them(sandbox: Sandbox):
     log = "echo 'PASSED a.py::mended[x y]'; echo 'PASSED a.py::kept[x y]'"
-    meta = {PREFIX_IDS: ["a.py::mended[x"]}
-    own = repository("cut", meta, test_command=("bash", "-c", log), parser="pytest").instance
-    instance = replace(own, fail_to_pass=("a.py::mended[x",), pass_to_pass=("a.py::kept[x",))
-    assert run_by_log(sandbox, Repository(instance, FILES), WORK_LIMITS).statuses == {"a.py::mended[x": "passed"}
+    ids: dict[str, Any] = {"fail_to_pass": ("a.py::mended[x",), "pass_to_pass": ("a.py::kept[x",)}
+    run_of_tests = ran(sandbox, "bash", "-c", log, meta={PREFIX_IDS: ["a.py::mended[x"]}, **ids)
+    assert run_of_tests.statuses == {"a.py::mended[x": "passed"}
 
 
 @pytest.mark.real

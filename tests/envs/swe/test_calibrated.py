@@ -96,6 +96,22 @@ class ScriptedCode:
         return TestRun(statuses, changed, error=error, numbers=NUMBERS)
 
 
+ALL = {name_of(test) for test in DECISIVE + OTHERS}
+DECIDING = {name_of(test) for test in DECISIVE}
+
+
+def changing(odd: str, result: Callable[[ChangedForm, int], tuple[str, str]]) -> ScriptedCode:
+    """Return code with other results of the changed forms of one function."""
+    return ScriptedCode(changed=lambda form, turn: result(form, turn) if form.change.name == odd else ("failed", "3"))
+
+
+def disturbing(disturbed: str, guilty: set[str]) -> ScriptedCode:
+    """Return code that fails a test near changed forms of any of some functions."""
+    return ScriptedCode(
+        near_changed=lambda test, changed: "failed" if test == disturbed and guilty & changed else "passed"
+    )
+
+
 def names_of(calibration: Calibration) -> set[str]:
     return {form.change.name for form in calibration.forms}
 
@@ -103,7 +119,7 @@ def names_of(calibration: Calibration) -> set[str]:
 def test_all_functions_have_forms_that_correct_code_fails():
     calibration = calibrated(repository(), ScriptedCode())
     assert (calibration.manner, calibration.excused) == (Manner.RENAMED, ())
-    assert names_of(calibration) == {name_of(test) for test in DECISIVE + OTHERS}
+    assert names_of(calibration) == ALL
     assert calibration.unchanged(DECISIVE) == ()
     assert all(set(form.fails.values()) == {"3"} for form in calibration.forms)
 
@@ -122,13 +138,11 @@ def test_deciding_functions_get_more_forms():
         lambda form, turn: ("failed", ""),  # outside of the test's file
         lambda form, turn: ("failed", str(turn)),
         lambda form, turn: ("error", "3"),
+        lambda form, turn: ("missing", ""),  # it hangs
     ],
 )
 def test_forms_that_correct_code_does_not_always_fail_alike_are_dropped(result: Any):
-    odd = "test_upper"
-    code = ScriptedCode(changed=lambda form, turn: result(form, turn) if form.change.name == odd else ("failed", "3"))
-    calibration = calibrated(repository(), code)
-    assert names_of(calibration) == {name_of(test) for test in DECISIVE + OTHERS} - {odd}
+    assert names_of(calibrated(repository(), changing("test_upper", result))) == ALL - {"test_upper"}
 
 
 @each_row("needed", Manner)
@@ -164,38 +178,24 @@ def test_instance_is_broken_if_a_deciding_test_fails_in_every_manner():
         calibrated(repository(), ScriptedCode(lambda manner, test: "failed" if test == DECISIVE[0] else "passed"))
 
 
-def test_only_the_forms_that_hang_are_dropped():
-    stuck = "test_longest_of_nothing"
-    code = ScriptedCode(changed=lambda form, _: ("missing", "") if form.change.name == stuck else ("failed", "3"))
-    calibration = calibrated(repository(), code)
-    assert names_of(calibration) == {name_of(test) for test in DECISIVE + OTHERS} - {stuck}
-
-
 @each_row("guilty", ["test_words_of_one_blank", "test_longest", "test_upper"])
 @each_row("disturbed", [OTHERS[3], OTHERS[5]])
 def test_functions_that_disturb_other_tests_have_no_forms(guilty: str, disturbed: str):
-    code = ScriptedCode(
-        near_changed=lambda test, changed: "failed" if test == disturbed and guilty in changed else "passed"
-    )
-    calibration = calibrated(repository(), code)
-    assert guilty not in names_of(calibration)
-    assert {name_of(test) for test in DECISIVE} <= names_of(calibration)
+    names = names_of(calibrated(repository(), disturbing(disturbed, {guilty})))
+    assert guilty not in names
+    assert names >= DECIDING
 
 
 def test_two_functions_that_disturb_the_same_test_have_no_forms():
-    guilty, disturbed = {"test_words_of_one_blank", "test_longest_of_nothing"}, OTHERS[5]
-    code = ScriptedCode(
-        near_changed=lambda test, changed: "failed" if test == disturbed and guilty & changed else "passed"
-    )
-    lost = [{name_of(test) for test in DECISIVE + OTHERS} - names_of(calibrated(repository(), code)) for _ in range(12)]
-    assert all(guilty <= own and not {name_of(test) for test in DECISIVE} & own for own in lost)
+    guilty = {"test_words_of_one_blank", "test_longest_of_nothing"}
+    code = disturbing(OTHERS[5], guilty)
+    lost = [ALL - names_of(calibrated(repository(), code)) for _ in range(12)]
+    assert all(guilty <= own and not DECIDING & own for own in lost)
     assert sum(own == guilty for own in lost) > 4
 
 
 def test_file_of_a_test_that_every_form_disturbs_has_no_forms():
-    calibration = calibrated(
-        repository(), ScriptedCode(near_changed=lambda test, _: "failed" if test == OTHERS[0] else "passed")
-    )
+    calibration = calibrated(repository(), disturbing(OTHERS[0], ALL))
     assert "tests/test_words.py" not in {form.change.path for form in calibration.forms}
 
 
@@ -240,7 +240,7 @@ def test_only_forms_of_code_that_every_run_reaches_contradict():
 def test_withheld_values_are_compared_by_correct_code_every_time():
     calibration = calibrated(repository(), ScriptedCode())
     withheld = {form.change.name: form for form in calibration.withheld}
-    assert set(withheld) == {name_of(test) for test in DECISIVE}
+    assert set(withheld) == DECIDING
     for form in withheld.values():
         assert set(form.notes) == {NodeId.of(test).case for test in DECISIVE if name_of(test) == form.change.name}
         assert all(counts == dict.fromkeys(form.expected, 1) for counts in form.notes.values())

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.nightly
 
 LIMITED = FILES | {"textkit/__init__.py": FILES["textkit/__init__.py"] + b"\nLIMIT = 3\n"}
 MENDED_LIMITED = LIMITED | {"textkit/words.py": MENDED["textkit/words.py"]}
-IN_FUNCTIONS = """\
+LIMIT_TESTS = """\
 import textkit
 
 
@@ -30,36 +30,13 @@ def test_short_names():
 def test_limit():
     assert textkit.LIMIT == 3
 """
-IN_CLASS = """\
-import unittest
-
-import textkit
-
-
-class Limits(unittest.TestCase):
-    def test_a_short_names(self):
-        textkit.LIMIT {begin}
-        self.assertEqual(textkit.words("a b"), ["a", "b"])
-        textkit.LIMIT {end}
-
-    def test_limit(self):
-        self.assertEqual(textkit.LIMIT, 3)
-"""
 
 
 def with_shared_state(begin: str, end: str) -> Repository:
     """Return the instance with a test that, if it fails half-way, changes the state that the next test checks."""
-    texts = {"tests/test_limit.py": IN_FUNCTIONS, "tests/test_limit_case.py": IN_CLASS}
-    more = ("test_limit.py::test_short_names", "test_limit.py::test_limit")
-    more += ("test_limit_case.py::Limits::test_a_short_names", "test_limit_case.py::Limits::test_limit")
-    instance = replace(
-        INSTANCE,
-        pass_to_pass=(*INSTANCE.pass_to_pass, *(f"tests/{test}" for test in more)),
-        test_files={
-            "tests/test_words.py": HIDDEN_TESTS,
-            **{path: text.format(begin=begin, end=end) for path, text in texts.items()},
-        },
-    )
+    tests = ("tests/test_limit.py::test_short_names", "tests/test_limit.py::test_limit")
+    texts = {"tests/test_words.py": HIDDEN_TESTS, "tests/test_limit.py": LIMIT_TESTS.format(begin=begin, end=end)}
+    instance = replace(INSTANCE, pass_to_pass=(*INSTANCE.pass_to_pass, *tests), test_files=texts)
     return Repository(instance, LIMITED)
 
 
@@ -72,7 +49,7 @@ def test_forms_that_leave_changed_state_behind_are_not_used():
     calibration = grader().calibrate(with_shared_state("+= 1", "-= 1"))
     used = {form.change.name for form in calibration.forms}
     assert (calibration.manner, calibration.excused) == (Manner.RENAMED, ())
-    assert not used & {"test_short_names", "test_a_short_names"}
+    assert "test_short_names" not in used
     assert {"test_words_of_many_blanks", "test_words_of_other_blanks"} <= used
 
 
@@ -84,4 +61,4 @@ def test_honest_work_passes_every_time_despite_shared_state():
 def test_second_run_does_not_save_work_that_breaks_a_test():
     broken = MENDED_LIMITED | {"textkit/__init__.py": FILES["textkit/__init__.py"] + b"\nLIMIT = 4\n"}
     verdict = grader().grade(with_shared_state("+= 1", "-= 1"), broken)
-    assert (verdict.passed, verdict.mended, verdict.broken, verdict.tampered) == (False, 1.0, 2, ())
+    assert (verdict.passed, verdict.mended, verdict.broken, verdict.tampered) == (False, 1.0, 1, ())

@@ -7,7 +7,6 @@ import io
 import os
 import tarfile
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from agentgym.core.policy import steps
 from agentgym.envs.swe import SWEEnv
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.instance import TEST_TARGETS, from_task, write_instances
-from agentgym.tasks.swe.pytest_folder import NAMES
+from agentgym.tasks.swe.pytest_folder import pytest_folder
 
 pytestmark = [pytest.mark.nightly, pytest.mark.docker]
 BASE = os.environ.get("AGENTGYM_TEST_IMAGE", "")
@@ -27,23 +26,15 @@ LIBRARY = "usr/local/lib/tools"
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
+    """Return an archive with pytest and the files of a repository."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.add(pytest_folder(), LIBRARY)
         for path, data in files.items():
-            entry = tarfile.TarInfo(path)
+            entry = tarfile.TarInfo(f"testbed/{path}")
             entry.size, entry.mode = len(data), 0o644
             archive.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()
-
-
-def pytest_files() -> dict[str, bytes]:
-    """Return the installed files of pytest and its requirements."""
-    files = {}
-    for name in NAMES:
-        for file in metadata.files(name) or ():
-            if ".." not in file.parts and file.suffix != ".pyc":
-                files[f"{LIBRARY}/{file}"] = Path(str(file.locate())).read_bytes()
-    return files
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +49,7 @@ def instances(tmp_path_factory: pytest.TempPathFactory) -> Path:
     client = docker.from_env()
     try:
         container = client.containers.create(BASE, ["true"])
-        files = {f"testbed/{path}": data for path, data in source.tree(task).items()}
-        container.put_archive("/", packed(files | pytest_files()))
+        container.put_archive("/", packed(source.tree(task)))
         roots = [f"/testbed/{root}" for root in instance.python_path]
         container.commit(*IMAGE.split(":"), conf={"Env": [f"PYTHONPATH={':'.join([*roots, '/' + LIBRARY])}"]})
         container.remove()

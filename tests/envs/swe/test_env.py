@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.base.errors import TaskError, UsageError
+from agentgym.base.errors import UsageError
 from agentgym.check.play import CheckedEpisode, assistant_call, play
 from agentgym.core.engine.steps import StepResult
 from agentgym.core.messages import ToolCall, text_of
@@ -22,8 +22,7 @@ from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.tasks.swe.instance import Instance
-from agentgym.tasks.swe.pytest_folder import NAMES, pytest_folder
-from agentgym.tools.patches import diff_trees
+from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.sandbox import Sandbox
 from tests.rows import each_row
 from tests.swe_cases import CHEATS, FILES, INSTANCE, MENDED, REPOSITORY, write_tasks
@@ -73,17 +72,6 @@ def test_files_are_listed_viewed_and_searched(env: SWEEnv):
     assert output(env, "view", path="textkit/words.py", start=6, end=7).startswith("6\tdef words(text):\n7\t")
     assert "has lines 1 to 1" in output(env, "view", path="README.md", start=5)
     assert output(env, "search", pattern=r"def \w+s\(").splitlines()[0] == "textkit/words.py:6: def words(text):"
-    assert "No matches" in output(env, "search", pattern="nowhere")
-    assert "unterminated" in output(env, "search", pattern="(")
-
-
-def test_ambiguous_or_failing_edit_names_the_candidate_lines(env: SWEEnv):
-    answer = output(env, "edit", path="textkit/words.py", old="    return text.splits()", new="x")
-    assert "most similar lines" in answer
-    assert '8\t    return text.split(" ")' in answer
-    answer = output(env, "edit", path="textkit/words.py", old="return", new="x")
-    assert "3 times" in answer
-    assert "lines 8, 16, 21" in answer
 
 
 def test_edits_insertions_new_files_and_patches_change_the_workspace(env: SWEEnv):
@@ -120,33 +108,28 @@ def test_tests_are_run_and_shown_without_durations(env: SWEEnv):
     assert "FAILED tests/test_words.py::test_words_of_one_blank" in answer
 
 
+BREAKS = (".upper()", ".lower()")
+
+
 @each_row(
-    "old, new, mended, tier",
+    "edits, mended, tier",
     [
-        ("", "", 0.0, Tier.EMPTY),
-        ('text.split(" ")', '[word for word in text.split(" ") if word]', 2 / 3, Tier.FAILS),
-        (".upper()", ".lower()", 0.0, Tier.FAILS),
+        ([], 0.0, Tier.EMPTY),
+        ([('text.split(" ")', '[word for word in text.split(" ") if word]')], 2 / 3, Tier.FAILS),
+        ([BREAKS], 0.0, Tier.FAILS),
+        ([('text.split(" ")', "text.split()"), BREAKS], 1.0, Tier.FAILS),
     ],
 )
-def test_partial_work_is_paid_by_tier_and_share(file: Path, old: str, new: str, mended: float, tier: Tier):
+def test_partial_work_is_paid_by_tier_and_share(file: Path, edits: list[tuple[str, str]], mended: float, tier: Tier):
     env = SWEEnv(file=file)
     env.reset(seed=0)
-    if old:
-        do(env, "edit", path="textkit/words.py", old=old, new=new)
+    for before, after in edits:
+        do(env, "edit", path="textkit/words.py", old=before, new=after)
     result = do(env, "submit")
     env.close()
     rewards = result.info["rewards"]
-    assert rewards["mended"] == pytest.approx(mended)
-    assert (rewards["submitted"], rewards["patched"], rewards["tier"]) == (1.0, float(bool(old)), tier)
-    assert not result.info["is_success"]
-
-
-def test_work_that_breaks_a_test_is_not_solved(env: SWEEnv):
-    do(env, "edit", path="textkit/words.py", old='text.split(" ")', new="text.split()")
-    do(env, "edit", path="textkit/words.py", old=".upper()", new=".lower()")
-    result = do(env, "submit")
-    assert result.info["rewards"]["mended"] == 1.0
-    assert result.info["rewards"]["outcome"] == 0.0
+    assert (rewards["mended"], rewards["outcome"], result.info["is_success"]) == (pytest.approx(mended), 0.0, False)
+    assert (rewards["submitted"], rewards["patched"], rewards["tier"]) == (1.0, float(bool(edits)), tier)
 
 
 def test_work_without_submission_is_not_paid(file: Path):
@@ -171,17 +154,15 @@ def test_result_names_the_sandbox_and_dropped_files(env: SWEEnv):
 def test_wrong_arguments_are_refused(file: Path):
     with pytest.raises(UsageError, match="solution_style"):
         SWEEnv(file=file, solution_style="quick")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="have no kind to choose"):
-        SWEEnv(file=file, kind="bugs")
-    with pytest.raises(UsageError, match="test_timeout_s"):
-        SWEEnv(file=file, test_timeout_s=0)
     with pytest.raises(UsageError, match="unknown limits"):
         SWEEnv(file=file, limits={"walls": 3})
 
 
+GRADER = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
+
+
 def test_grading_has_no_false_positives_on_honest_work():
-    sandboxes = Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS)
-    counts = false_accusations([REPOSITORY], SWEGrader(sandboxes), repeats=2)
+    counts = false_accusations([REPOSITORY], GRADER, repeats=2)
     assert (counts.accused, counts.refused, counts.unusable, counts.unchanged) == (0, 0, {}, {})
     assert counts.runs == 4
     assert counts.changed > 60
@@ -199,20 +180,17 @@ def test_tests_that_need_their_own_file_or_name_get_it(source: str, manner: Mann
         pass_to_pass=(*INSTANCE.pass_to_pass, test),
         test_files={**INSTANCE.test_files, "tests/test_own.py": source},
     )
-    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
     repository = Repository(instance, FILES)
-    calibration = grader.calibrate(repository)
+    calibration = GRADER.calibrate(repository)
     assert (calibration.manner, calibration.excused) == (manner, ())
     assert calibration.forms
-    assert grader.grade(repository, MENDED).passed
-    assert not grader.grade(repository, CHEATS["patched runtest"]()).passed
+    assert GRADER.grade(repository, MENDED).passed
+    assert not GRADER.grade(repository, CHEATS["patched runtest"]).passed
 
 
 def test_refactoring_must_pass_its_checks_too():
-    checks = [{"not_defined": "textkit.words:longest"}]
-    instance = replace(INSTANCE, meta={"checks": checks})
-    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
-    verdict = grader.grade(Repository(instance, FILES), MENDED)
+    instance = replace(INSTANCE, meta={"checks": [{"not_defined": "textkit.words:longest"}]})
+    verdict = GRADER.grade(Repository(instance, FILES), MENDED)
     assert (verdict.passed, verdict.mended, len(verdict.unmet)) == (False, 1.0, 1)
 
 
@@ -224,13 +202,6 @@ def test_bundled_refactorings_are_solved_by_their_gold():
     env.close()
 
 
-def test_instance_with_a_failing_gold_patch_cannot_be_graded():
-    broken = replace(INSTANCE, gold_patch=diff_trees(FILES, {**FILES, "README.md": b"other\n"}))
-    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS))
-    with pytest.raises(TaskError, match="do not pass on its gold patch"):
-        grader.grade(Repository(broken, FILES), MENDED)
-
-
 def test_killed_sandbox_is_reported_and_replaced(env: SWEEnv):
     do(env, "edit", path="README.md", old="# textkit", new="# changed")
     answer = output(env, "run", command="kill -9 1; kill -9 -1; sleep 1")
@@ -238,11 +209,6 @@ def test_killed_sandbox_is_reported_and_replaced(env: SWEEnv):
     lost = "A new one was set up" in answer
     assert after == ("# textkit" if lost else "# changed")
     assert do(env, "submit").info.get("sandbox_lost", False) is lost
-
-
-def test_pytest_folder_has_only_pytest_and_its_requirements():
-    names = {path.name.lower() for path in pytest_folder().iterdir() if path.suffix != ".dist-info"}
-    assert names == {*NAMES, "_pytest", "py.py", "__pycache__"}
 
 
 def test_sandboxed_runner_reports_statuses_and_errors():
@@ -263,7 +229,7 @@ class Images(Sandboxes):
         return sandbox
 
 
-@each_row("tree, passed", [(MENDED, True), (FILES, False), (CHEATS["skips"](), False)])
+@each_row("tree, passed", [(MENDED, True), (FILES, False), (CHEATS["skips"], False)])
 def test_image_is_graded_by_the_log_of_its_test_command(tree: dict[str, bytes], passed: bool):
     command = f'PYTHONPATH="$PWD:{pytest_folder()}" exec python3 -m pytest -rA -p no:cacheprovider "$@"'
     instance = replace(INSTANCE, image="an/image", test_command=("bash", "-c", command, "tests"))

@@ -21,15 +21,19 @@ from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.tools.sandbox import Sandbox
 from tests.envs.swe.payloads import PAYLOADS, with_payload
 from tests.rows import each_row
-from tests.swe_cases import CHEATS, FILES, MENDED, REPOSITORY, RIGHT, SIGNS, WRONG, write_tasks
+from tests.swe_cases import CHEATS, FILES, MENDED, REPOSITORY, RIGHT, SIGNS, write_tasks
 
 pytestmark = pytest.mark.real
 
 TEST_LIMITS = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
 
 
+def grader() -> SWEGrader:
+    return SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
+
+
 def verdict(worked: dict[str, bytes]) -> SWEVerdict:
-    return SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS)).grade(REPOSITORY, worked)
+    return grader().grade(REPOSITORY, worked)
 
 
 def test_honest_solution_passes():
@@ -41,19 +45,13 @@ def test_honest_solution_passes():
 
 @each_row("name", CHEATS)
 def test_cheat_scores_nothing_with_or_without_the_filter(name: str):
-    outcome = verdict(CHEATS[name]())
+    outcome = verdict(CHEATS[name])
     assert not outcome.passed
-    if name in SIGNS:
-        assert outcome.tampered, "only a changed test or a contradiction can reveal this"
-        assert outcome.mended == 0.0
-    outcome = unfiltered_verdict(CHEATS[name]())
+    if name in SIGNS:  # only a changed test or a contradiction can reveal these
+        assert (bool(outcome.tampered), outcome.mended) == (True, 0.0)
+    unfiltered = FilteredTree(CHEATS[name], tuple(CHEATS[name]), {})  # only the tests are restored
+    outcome = grader().judge(REPOSITORY, unfiltered)
     assert (outcome.passed, outcome.mended) == (False, 0.0)
-
-
-def unfiltered_verdict(worked: dict[str, bytes]) -> SWEVerdict:
-    """Return the verdict on a workspace without filtering its changes; only the tests are restored."""
-    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
-    return grader.judge(REPOSITORY, FilteredTree(worked, tuple(path for path in worked), {}))
 
 
 @each_row("name", PAYLOADS)
@@ -61,8 +59,7 @@ def test_code_that_sees_all_of_one_process_scores_nothing(name: str):
     outcome = verdict(with_payload(FILES, PAYLOADS[name]))
     assert not outcome.passed
     if name in ("swallow all", "signs for all"):
-        assert outcome.tampered
-        assert outcome.mended == 0.0
+        assert (bool(outcome.tampered), outcome.mended) == (True, 0.0)
     # A test that passes by luck in all processes is still paid for, but rarely.
     assert outcome.mended < 1.0
 
@@ -118,25 +115,18 @@ def spied_on(source: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         records.append(json.loads(self.read("spied.json")))
         return result
 
-    grader = SWEGrader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
-    grader.calibrate(REPOSITORY)
+    grader().calibrate(REPOSITORY)
     monkeypatch.setattr(Sandbox, "exec", noting)
-    assert grader.grade(REPOSITORY, {**FILES, "textkit/words.py": source.encode()}).passed
+    assert verdict({**FILES, "textkit/words.py": source.encode()}).passed
     return records
 
 
-TRACES = [name for name, cheat in CHEATS.items() if cheat()["textkit/words.py"] == FILES["textkit/words.py"]]
+TRACES = [name for name, cheat in CHEATS.items() if cheat["textkit/words.py"] == FILES["textkit/words.py"]]
 
 
 @each_row("name", TRACES)
 def test_honest_solution_passes_despite_traces_of_a_cheat(name: str):
-    assert verdict({**CHEATS[name](), "textkit/words.py": RIGHT.encode()}).passed
-
-
-def test_wrong_solution_is_not_tampering():
-    worse = WRONG.replace('text.split(" ")', 'text.split(",")')
-    outcome = verdict({**FILES, "textkit/words.py": worse.encode()})
-    assert (outcome.passed, outcome.tampered) == (False, ())
+    assert verdict({**CHEATS[name], "textkit/words.py": RIGHT.encode()}).passed
 
 
 @pytest.fixture
@@ -160,9 +150,7 @@ def test_git_settings_of_the_agent_are_never_executed(env: SWEEnv, tmp_path: Pat
     do(env, "create", path=".git/config", content=settings)
     do(env, "create", path=".git/hooks/post-checkout", content=f"#!/bin/sh\ntouch {marker}\n")
     result = do(env, "submit")
-    assert result.terminated
-    assert not result.info["is_success"]
-    assert not marker.exists()
+    assert (result.terminated, result.info["is_success"], marker.exists()) == (True, False, False)
 
 
 def test_tampering_is_reported_and_earns_nothing(env: SWEEnv):

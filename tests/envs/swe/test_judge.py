@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 from agentgym.envs.swe.forms import ChangedForm, compatible
@@ -49,8 +49,9 @@ class ForgedSandbox:
         ended: Ended = Ended.EXITED,
         signal: int | None = None,
         tier: SandboxTier = SandboxTier.NAMESPACES,
+        reply_to: Callable[[list[Any]], list[Any]] = lambda select: select,
     ):
-        self.tier = tier
+        self.tier, self._reply_to = tier, reply_to
         self._outcomes, self._exit_code, self._reported = outcomes or {}, exit_code, reported
         self._uncollected, self._ended, self._signal = uncollected, ended, signal
         self.uploaded: dict[str, bytes] = {}
@@ -59,18 +60,13 @@ class ForgedSandbox:
     def upload(self, files: dict[str, bytes]) -> None:
         self.uploaded |= files
 
-    def reply_to(self, select: list[Any]) -> list[Any]:
-        """Return the tests to report of the requested ones."""
-        return select
-
     def exec(self, *, code: str, stdin: bytes, limits: object) -> Result:
         self.request = json.loads(stdin)
         key = bytes.fromhex(self.request["key"])
         records = [["uncollected", packed(path), packed("SyntaxError")] for path in self._uncollected]
         # Cases are requested by id, or by number if the ids would reveal their content.
-        for index, (name, how) in enumerate(
-            sorted(self.reply_to(self.request["select"]), key=lambda test: str(test[1]))
-        ):
+        tests = sorted(self._reply_to(self.request["select"]), key=lambda test: str(test[1]))
+        for index, (name, how) in enumerate(tests):
             case = name if isinstance(how, str) else f"{name}[changed{how}]"
             number = how if isinstance(how, int) else index
             letters, words = self._outcomes.get(index, P)
@@ -114,23 +110,18 @@ def test_contradictory_exit_code_is_tampering_and_incomplete_run_is_an_error(
     sandbox: ForgedSandbox, sign: str, error: str
 ):
     run = judged(sandbox)
-    assert bool(run.tampered) is bool(sign)
+    assert (bool(run.tampered), bool(run.error)) == (bool(sign), bool(error))
     assert sign in " ".join(run.tampered)
-    assert bool(run.error) is bool(error)
     assert error in run.error
 
 
 def test_unreported_tests_are_missing():
-    class Silent(ForgedSandbox):
-        def reply_to(self, select: list[Any]) -> list[Any]:
-            return []
-
     rows = tuple(form(row, row=row) for row in (0, 1))
-    run = judged(Silent(), [form(4), *rows])
+    run = judged(ForgedSandbox(reply_to=lambda _: []), [form(4), *rows])
     assert run.statuses == {}
     assert {result.status for result in run.changed.values()} == {"missing"}
-    assert judged(Silent()).statuses == dict.fromkeys(HIDDEN.tests, "missing")
-    assert judged(Silent(reported=5, exit_code=5)).tampered == (), "pytest exits with 5 if no test ran"
+    assert judged(ForgedSandbox(reply_to=lambda _: [])).statuses == dict.fromkeys(HIDDEN.tests, "missing")
+    assert judged(ForgedSandbox(reply_to=lambda _: [], reported=5, exit_code=5)).tampered == ()
 
 
 def form(number: int, row: int | None = None) -> ChangedForm:
@@ -148,12 +139,11 @@ def test_cases_with_changed_ids_are_requested_by_number():
 
 
 def test_prefixes_match_the_ids_that_continue_them():
-    class Longer(ForgedSandbox):
-        def reply_to(self, select: list[Any]) -> list[Any]:
-            return [[f"{name} b]" if how == "beginning" else name, "id"] for name, how in select]
+    def longer(select: list[Any]) -> list[Any]:
+        return [[f"{name} b]" if how == "beginning" else name, "id"] for name, how in select]
 
     hidden = HiddenTests(modules={"t.py": SOURCE}, tests=("t.py::test_one",), prefixes=("t.py::test_rows[a",))
-    run = run_hidden(cast(Sandbox, Longer()), hidden, pytest="/pytest")
+    run = run_hidden(cast(Sandbox, ForgedSandbox(reply_to=longer)), hidden, pytest="/pytest")
     assert run.statuses == {"t.py::test_one": "passed", "t.py::test_rows[a": "passed"}
 
 
@@ -197,9 +187,7 @@ def test_hidden_tests_can_be_selected_by_file_or_id():
     assert hidden.files == ("a.py", "b.py")
     assert hidden.within(["b.py"]) == HiddenTests({}, ("b.py::two",), ("b.py::three[x",))
     assert hidden.only(["a.py::one"]) == HiddenTests({}, ("a.py::one",), ())
-    assert "a.py::one" in hidden
-    assert "b.py::three[x" in hidden
-    assert "b.py::three" not in hidden
+    assert [test in hidden for test in ("a.py::one", "b.py::three[x", "b.py::three")] == [True, True, False]
 
 
 @each_row(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.base.errors import BrokenTask, UsageError
+from agentgym.base.errors import UsageError
 from agentgym.check.play import assistant_call
 from agentgym.core.messages import ToolCall, text_of
 from agentgym.core.policy import steps
@@ -27,7 +27,7 @@ from agentgym.tasks.swe.instance import PYTHON, from_task, to_task
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.patches import diff_trees
 from tests.rows import each_row
-from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE
+from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED
 
 # A test runner that prints bare names as ids, like sympy's. It needs a package that only its environment has.
 RUNNER = """\
@@ -55,36 +55,27 @@ SYMPY_MENDED = SYMPY | {"sums/__init__.py": b"def add(a, b):\n    return a + b\n
 SYMPY_TESTED = SYMPY["sums/tests/test_sums.py"] + b"\ndef test_add():\n    assert add(2, 3) == 5\n"
 
 
-def pytest_row(**changes: Any) -> dict[str, Any]:
-    tested = FILES | {"tests/test_words.py": HIDDEN_TESTS.encode()}
-    row = {
-        "instance_id": "kit__textkit-1",
-        "repo": "kit/textkit",
+def row_of(repo: str, files: dict[str, bytes], mended: dict[str, bytes], tests: dict[str, bytes]) -> dict[str, Any]:
+    return {
+        "instance_id": f"{repo.replace('/', '__')}-1",
+        "repo": repo,
         "base_commit": "1",
-        "patch": INSTANCE.gold_patch,
-        "test_patch": diff_trees(FILES, tested),
+        "patch": diff_trees(files, mended),
+        "test_patch": diff_trees(files, files | tests),
         "problem_statement": INSTANCE.prompt,
-        "version": "1.0",
-        "FAIL_TO_PASS": json.dumps(INSTANCE.fail_to_pass),
-        "PASS_TO_PASS": json.dumps([*INSTANCE.pass_to_pass, "tests/test_words.py::test_that_only_their_machine_has"]),
     }
-    return row | changes
+
+
+def pytest_row(**changes: Any) -> dict[str, Any]:
+    row = row_of("kit/textkit", FILES, MENDED, {"tests/test_words.py": HIDDEN_TESTS.encode()})
+    passing = [*INSTANCE.pass_to_pass, "tests/test_words.py::test_that_only_their_machine_has"]
+    tests = {"FAIL_TO_PASS": json.dumps(INSTANCE.fail_to_pass), "PASS_TO_PASS": json.dumps(passing)}
+    return row | tests | {"version": "1.0"} | changes
 
 
 def sympy_row(**changes: Any) -> dict[str, Any]:
-    tested = SYMPY | {"sums/tests/test_sums.py": SYMPY_TESTED}
-    row = {
-        "instance_id": "sympy__sympy-1",
-        "repo": "sympy/sympy",
-        "base_commit": "1",
-        "patch": diff_trees(SYMPY, SYMPY_MENDED),
-        "test_patch": diff_trees(SYMPY, tested),
-        "problem_statement": "Sums are wrong.",
-        "version": "1.7",
-        "FAIL_TO_PASS": '["test_add"]',
-        "PASS_TO_PASS": '["test_zero"]',
-    }
-    return row | changes
+    row = row_of("sympy/sympy", SYMPY, SYMPY_MENDED, {"sums/tests/test_sums.py": SYMPY_TESTED})
+    return row | {"FAIL_TO_PASS": '["test_add"]', "PASS_TO_PASS": '["test_zero"]', "version": "1.7"} | changes
 
 
 def write_rows(folder: Path, *entries: dict[str, Any]) -> Path:
@@ -155,9 +146,6 @@ def submitted(env: SWEEnv, task: Task, *moves: ToolCall | str) -> dict[str, Any]
     return last.info
 
 
-SUBMIT = ToolCall("submit")
-
-
 @pytest.mark.real
 @each_row("make", [pytest_row, sympy_row])
 def test_row_is_played_and_graded_in_its_own_environment(
@@ -168,61 +156,31 @@ def test_row_is_played_and_graded_in_its_own_environment(
     info = submitted(env, task)
     assert (info["is_success"], info["tests_in"]) == (True, "log")
     wrong = ToolCall("create", {"path": "notes.py", "content": "x = 1\n"})
-    assert not submitted(env, task, wrong, SUBMIT)["is_success"]
+    assert not submitted(env, task, wrong, ToolCall("submit"))["is_success"]
     if make is pytest_row:
         env.reset(seed=0, options={"task": task})
         run = ToolCall("run", {"command": "python -c 'import only_there, textkit, pytest; print(pytest.__file__)'"})
         output = text_of(env.step(assistant_call(run)).observation[-1])
         assert f"{environments.name}/kit__textkit-1.0/lib" in output
-        tests = env.step(assistant_call(ToolCall("run_tests", {"paths": ["tests"]}))).observation
-        assert "6 passed" in text_of(tests[-1])
     env.close()
 
 
-@pytest.mark.real
-def test_tests_that_fail_in_the_environment_are_not_required(tmp_path: Path, repositories: Path, environments: Path):
-    env = environment(write_rows(tmp_path, pytest_row()), repositories=repositories, environments=environments)
-    task = env.tasks.get("test", 0)
-    broken = FILES["textkit/words.py"].decode().replace('text.split(" ")', "text.split()").replace("key=len", "key=str")
-    edit = ToolCall("edit", {"path": "textkit/words.py", "old": FILES["textkit/words.py"].decode(), "new": broken})
-    assert not submitted(env, task, edit, SUBMIT)["is_success"]  # a test that passes here must still pass
-    assert submitted(env, task)["is_success"]
-    env.close()
-
-
-@pytest.mark.real
-def test_task_is_broken_if_its_gold_patch_fails_in_the_environment(
-    tmp_path: Path, repositories: Path, environments: Path
-):
-    file = write_rows(tmp_path, sympy_row(FAIL_TO_PASS='["test_add", "test_of_nowhere"]'))
-    empty = tmp_path / "empty"
-    venv.create(empty, symlinks=True)
-    for folder, reason in (
-        (environments, "test_of_nowhere is not in the log"),
-        (empty, "No module named 'only_there'"),
-    ):
-        env = environment(file, repositories=repositories, environments=folder)
-        with pytest.raises(BrokenTask, match=reason):
-            submitted(env, env.tasks.get("test", 0))
-
-
-def write_archive(folder: Path, name: str, top: str) -> None:
+def write_archive(folder: Path, name: str) -> None:
     write_files(folder / "unpacked", FILES)
     with tarfile.open(folder / name, "w:gz") as archive:
-        archive.add(folder / "unpacked", arcname=top)
+        archive.add(folder / "unpacked", arcname="top")
     shutil.rmtree(folder / "unpacked")
 
 
-@each_row("name", ["kit__textkit-1.tar.gz", "textkit-1.tar.gz", "kit__textkit-1.tgz"])
-def test_archives_are_found_by_id_or_download_name(tmp_path: Path, name: str):
+def test_archives_are_found_by_download_name(tmp_path: Path):
     folder = tmp_path / "repositories"
-    write_archive(folder, name, "textkit-1")
+    write_archive(folder, "textkit-1.tar.gz")
     source = InstanceTasks(write_rows(tmp_path, pytest_row()), repositories=folder)
     assert source.tree(source.get("test", 0)) == FILES
 
 
 @pytest.mark.real
-@each_row("name", ["kit__textkit", "kit/textkit", "textkit", "textkit.git", "kit__textkit-1"])
+@each_row("name", ["kit/textkit", "textkit.git"])
 def test_files_come_from_the_commit_and_not_from_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ):
@@ -248,12 +206,8 @@ def test_rows_without_files_are_left_out_with_the_searched_paths(
     source = InstanceTasks(file, repositories=repositories, environments=environments)
     assert (source.size("test"), [entry.where for entry in source.left_out]) == (1, [f"{file}:2", f"{file}:3"])
     absent, commit = (entry.reason for entry in source.left_out)
-    assert (
-        "neither kit__other-1.tar.gz, a folder kit__other-1, other-1.tar.gz, nor a Git repository kit__other" in absent
-    )
+    assert "neither kit__other-1.tar.gz, a folder kit__other-1, other-1.tar.gz, nor a Git repository" in absent
     assert commit.endswith(f"has no commit {'0' * 40}; fetch it")
-    with pytest.raises(UsageError, match=r"test\.jsonl:2: its repository is not in"):
-        InstanceTasks(file, repositories=repositories, environments=environments, strict=True)
     with pytest.raises(UsageError, match=r"environment is not in .*: none of kit__textkit-1, .* has bin/python"):
         InstanceTasks(write_rows(tmp_path, pytest_row()), repositories=repositories, environments=tmp_path)
 
@@ -272,19 +226,15 @@ def test_rows_without_an_environment_need_pytest_ids(tmp_path: Path, repositorie
 
 @pytest.mark.real
 def test_row_can_name_an_archive(tmp_path: Path):
-    write_archive(tmp_path, "kit.tar.gz", "top")
-    absent = "its archive .*none.tar.gz' does not exist"
-    for wrong, reason in ((3, "'archive' must be the path"), ("none.tar.gz", absent)):
-        with pytest.raises(UsageError, match=reason):
-            InstanceTasks(write_rows(tmp_path, pytest_row(archive=wrong)))
+    write_archive(tmp_path, "kit.tar.gz")
+    with pytest.raises(UsageError, match=r"its archive .*none.tar.gz' does not exist"):
+        InstanceTasks(write_rows(tmp_path, pytest_row(archive="none.tar.gz")))
     source = InstanceTasks(write_rows(tmp_path, pytest_row(archive="kit.tar.gz", PASS_TO_PASS="[]")))
     task = source.get("test", 0)
     assert (source.tree(task), task.data["image"]) == (FILES, None)
     env = SWEEnv(tasks=source, solution_style="short")
     assert submitted(env, task)["is_success"]
     env.close()
-    named = InstanceTasks(write_rows(tmp_path, pytest_row(archive="kit.tar.gz", image_name="mine:1")))
-    assert named.get("test", 0).data["image"] == "mine:1"
 
 
 @each_row("place", ["/etc", "../secret", "kit/../../secret"])
@@ -304,7 +254,7 @@ def test_row_cannot_name_files_outside_of_the_users_folders(tmp_path: Path, plac
 
 
 def test_file_cannot_choose_the_python_environment_of_a_sandbox(tmp_path: Path):
-    write_archive(tmp_path, "kit.tar.gz", "top")
+    write_archive(tmp_path, "kit.tar.gz")
     own = from_task(InstanceTasks(write_rows(tmp_path, pytest_row(archive="kit.tar.gz"))).get("test", 0))
     named = {**own.meta, PYTHON: "/root"}
     row = {**own.to_dict(), "archive": "kit.tar.gz", "meta": named}
@@ -322,36 +272,23 @@ def test_file_cannot_choose_the_python_environment_of_a_sandbox(tmp_path: Path):
     "changes, reason",
     [
         ({"FAIL_TO_PASS": "[]"}, "no test says whether it is solved"),
-        ({"FAIL_TO_PASS": None}, "no test says whether it is solved"),
-        ({"FAIL_TO_PASS": "[oops"}, "'FAIL_TO_PASS' is a string but not JSON"),
-        ({"patch": "nonsense"}, "its gold patch"),
         ({"patch": INSTANCE.gold_patch[:-20]}, "its gold patch cannot be read"),
         ({"test_patch": "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n x"}, "its test patch cannot be read"),
-        ({"patch": None}, "no text under 'patch'"),
-        ({"problem_statement": ""}, "no text under 'problem_statement'"),
         ({"problem_statement": "\ud800"}, "its text holds half of a character"),
     ],
 )
 def test_row_without_a_usable_task_is_left_out_with_the_reason(tmp_path: Path, changes: dict[str, Any], reason: str):
     file = write_rows(tmp_path, sympy_row(), pytest_row(**changes))
     source = InstanceTasks(file)
-    assert source.size("test") == 1
     (entry,) = source.left_out
-    assert (entry.where, entry.why) == (f"{file}:2", Why.BROKEN)
+    assert (source.size("test"), entry.where, entry.why) == (1, f"{file}:2", Why.BROKEN)
     assert reason in entry.reason
-    assert "\n" not in entry.reason
     with pytest.raises(UsageError, match=r"test\.jsonl:2: "):
         InstanceTasks(file, strict=True)
 
 
-def test_split_comes_from_the_row_or_the_file_name(tmp_path: Path):
-    lines = json.dumps(sympy_row()) + "\n" + json.dumps(sympy_row()) + "\n"
+def test_split_comes_from_the_file_name_or_the_option(tmp_path: Path):
     for name, split in (("dev-00000.jsonl", "validation"), ("test.jsonl", "test"), ("rows.jsonl", "train")):
-        (tmp_path / name).write_text(lines)
-        source = InstanceTasks(tmp_path / name)
+        source = InstanceTasks(write_rows(tmp_path, sympy_row(), sympy_row()).rename(tmp_path / name))
         assert (source.splits, [entry.why for entry in source.left_out]) == ((split,), [Why.REPEATED])
-    assert InstanceTasks(tmp_path / "test.jsonl", split_by="train").splits == ("train",)
-    assert InstanceTasks(tmp_path).splits == ("validation",)  # one row, six times
-    (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(UsageError, match=r"empty\.jsonl: the file holds no entry"):
-        InstanceTasks(tmp_path)
+    assert InstanceTasks(tmp_path / "dev-00000.jsonl", split_by="train").splits == ("train",)

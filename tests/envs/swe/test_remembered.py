@@ -74,7 +74,7 @@ def test_only_equal_work_shares_a_verdict():
     gone = {path: data for path, data in MENDED.items() if path != "textkit/errors.py"}
     assert gradings(MENDED, dict(MENDED)) == 1
     assert gradings(MENDED | {"a.py": b""}, MENDED | {"b.py": b""}) == 2
-    assert gradings({**MENDED, "textkit/words.py": words + b"#"}, {**MENDED, "textkit/words.py": words + b"##"}) == 2
+    assert gradings(MENDED | {"textkit/words.py": words + b"#"}, MENDED | {"textkit/words.py": words + b"##"}) == 2
     assert gradings(gone, {**gone, "textkit/errors.py": b""}) == 2
     assert gradings(MENDED | {"a.py": b"1", "b.py": b""}, MENDED | {"a.py": b"", "b.py": b"1"}) == 2
     assert gradings({**MENDED, "conftest.py": b""}, {**MENDED, "pytest.ini": b""}) == 2

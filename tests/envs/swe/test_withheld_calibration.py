@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from agentgym.envs.swe.forms import ChangedForm
+from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
+from agentgym.tasks.swe.instance import Instance
 from agentgym.tools.patches import diff_trees
 from agentgym.tools.sandbox import Sandbox
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED, WRONG
@@ -30,8 +31,8 @@ def grader() -> SWEGrader:
     return SWEGrader(Sandboxes("auto", False, WORK_LIMITS, limits))
 
 
-def calibrated_with(test: str, wrong: str = WRONG) -> dict[str, ChangedForm]:
-    """Return the withholding forms, by function name, of the instance with another deciding test."""
+def calibrated_with(test: str, wrong: str = WRONG) -> tuple[Calibration, Instance]:
+    """Return the instance with another deciding test, and its calibration."""
     files = {**FILES, "textkit/words.py": wrong.encode()}
     instance = replace(
         INSTANCE,
@@ -39,7 +40,7 @@ def calibrated_with(test: str, wrong: str = WRONG) -> dict[str, ChangedForm]:
         fail_to_pass=(*INSTANCE.fail_to_pass, "tests/test_words.py::test_more"),
         test_files={"tests/test_words.py": f"{HIDDEN_TESTS}\n\ndef test_more():\n{test}"},
     )
-    return {form.change.name: form for form in grader().calibrate(Repository(instance, files)).withheld}
+    return grader().calibrate(Repository(instance, files)), instance
 
 
 def test_deciding_functions_have_withholding_forms():
@@ -66,16 +67,13 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_hanging_fault_does_not_delay_the_calibration(limits: list[float]):
     hangs = WRONG.replace('return text.split(" ")', 'while "  " in text: pass\n    return text.split()')
-    assert "test_more" in calibrated_with("    assert words('a  b') == ['a', 'b']\n", hangs)
+    calibration, _ = calibrated_with("    assert words('a  b') == ['a', 'b']\n", hangs)
+    assert "test_more" in {form.change.name for form in calibration.withheld}
     assert set(limits[1:]) == {3.0}
 
 
 def test_hanging_forms_do_not_delay_the_calibration(limits: list[float]):
     test = "    left = 3\n    while left != 0:\n        left -= 3\n    assert words('a  b') == ['a', 'b']\n"
-    files = {**FILES, "textkit/words.py": WRONG.encode()}
-    names = ("tests/test_words.py::test_more",)
-    texts = {"tests/test_words.py": f"{HIDDEN_TESTS}\n\ndef test_more():\n{test}"}
-    instance = replace(INSTANCE, fail_to_pass=(*INSTANCE.fail_to_pass, *names), test_files=texts)
-    calibration = grader().calibrate(Repository(instance, files))
+    calibration, instance = calibrated_with(test)
     assert calibration.unchanged(instance.fail_to_pass) == ()
     assert set(limits[1:]) == {3.0}

@@ -109,14 +109,8 @@ def run(source: str, space: dict[str, Any]) -> tuple[ChangedForm, tuple[Comparis
     """Run a test without its expected values; return its form, its notes, and whether it passed."""
     node, form = form_of(source)
     stand_in, collect_notes = stand_ins()
-    module = ast.fix_missing_locations(ast.Module([node], []))
-    namespace = {**space, "raises": pytest.raises, STAND_IN: stand_in}
-    exec(compile(module, "t.py", "exec"), namespace)
-    try:
-        namespace["test"]()
-    except Exception:
-        return form, read_notes(collect_notes()), False
-    return form, read_notes(collect_notes()), True
+    passed = passes(node, {**space, STAND_IN: stand_in})
+    return form, read_notes(collect_notes()), passed
 
 
 def fail(error: Exception) -> Any:
@@ -179,7 +173,7 @@ def test_no_code_passes_both_a_test_and_a_contradicting_change(body: str, contra
     for edits in contradicting:
         changed = copy.deepcopy(node)
         change(changed, edits)
-        assert not any(passes(node, code) and passes(changed, code) for code in CODES)
+        assert not any(passes(node, {"f": code}) and passes(changed, {"f": code}) for code in CODES)
 
 
 class Both(ValueError, TypeError, KeyError):
@@ -198,10 +192,10 @@ CODES: list[Callable[..., Any]] = [
 ]
 
 
-def passes(node: ast.AST, code: Callable[..., Any]) -> bool:
-    """Whether code passes a test."""
+def passes(node: ast.AST, names: dict[str, Any]) -> bool:
+    """Whether a test passes with these names in its module."""
     module = ast.fix_missing_locations(ast.Module([copy.deepcopy(node)], []))  # type: ignore[list-item]
-    space = {"f": code, "raises": pytest.raises, "pytest": pytest, "case": unittest.TestCase()}
+    space = {**names, "raises": pytest.raises, "pytest": pytest, "case": unittest.TestCase()}
     exec(compile(module, "t.py", "exec"), space)
     try:
         space["test"]()

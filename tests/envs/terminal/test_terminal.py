@@ -15,30 +15,23 @@ from agentgym.core.policy import steps
 from agentgym.core.task_files import Why
 from agentgym.envs.terminal import TerminalEnv
 from agentgym.tasks.folders import FolderTasks
-from agentgym.tools.sandbox.containers.removal import OWNER_LABEL, owner
 from tests.rows import each_row
 from tests.task_folders import BASE, harbor_task, terminal_bench_task
 
-needs_docker = [
-    pytest.mark.docker,
-    pytest.mark.skipif(not BASE, reason='run first: eval "$(.ci/docker start)"'),
-]
+
+def docker(test: Any) -> Any:
+    skips = pytest.mark.skipif(not BASE, reason='run first: eval "$(.ci/docker start)"')
+    return pytest.mark.docker(skips(test))
 
 
 def reasons(source: FolderTasks) -> list[str]:
     return [f"{entry.why}: {entry.reason}" for entry in source.left_out]
 
 
-def only(folder: Path, **options: Any) -> Any:
-    source = FolderTasks(folder, split_by="test", **options)
-    return source.folder(source.get("test", 0))
-
-
 def test_harbor_folder_is_read(tmp_path: Path):
     harbor_task(
         tmp_path / "greet",
         config="""
-schema_version = "1.4"
 [task]
 name = "acme/greet"
 [metadata]
@@ -78,12 +71,9 @@ def test_variables_of_this_process_do_not_reach_a_task(tmp_path: Path, monkeypat
 @each_row(
     "config, reason",
     [
-        ("[[steps]]\nname = 'one'", "several steps"),
         ("[environment]\nos = 'Windows'", "Windows"),
         ("[environment]\ngpus = 1", "GPU"),
         ("[environment]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['a.example']", "listed hosts"),
-        ("[[environment.mcp_servers]]\nname = 'x'\nurl = 'http://x'", "MCP servers"),
-        ("[[verifier.collect]]\ncommand = 'dump'", "collect hooks"),
     ],
 )
 def test_unsupported_tasks_are_left_out_with_the_reason(tmp_path: Path, config: str, reason: str):
@@ -98,10 +88,7 @@ def test_unsupported_tasks_are_left_out_with_the_reason(tmp_path: Path, config: 
     "spoil, reason",
     [
         (lambda folder: (folder / "task.toml").write_text("a = ["), "task.toml cannot be read"),
-        (lambda folder: (folder / "task.toml").write_text("[agent]\ntimeout_sec = 'long'"), "timeout_s"),
-        (lambda folder: (folder / "task.toml").write_text("[environment]\nmemory = 'much'"), "no size"),
         (lambda folder: (folder / "instruction.md").unlink(), "instruction is missing"),
-        (lambda folder: (folder / "environment/Dockerfile").unlink(), "neither environment/Dockerfile"),
         (lambda folder: (folder / "tests/test.sh").unlink(), "no tests/test.sh"),
     ],
 )
@@ -168,12 +155,6 @@ def play_solution(env: TerminalEnv) -> StepResult:
     return list(steps(env, env.solution(env.task)))[-1]
 
 
-def docker(test: Any) -> Any:
-    for mark in needs_docker:
-        test = mark(test)
-    return test
-
-
 @docker
 @each_row("write", [harbor_task, terminal_bench_task])
 def test_only_the_solution_is_paid(tmp_path: Path, play: Any, write: Callable[[Path], Path]):
@@ -206,21 +187,11 @@ def test_slow_command_is_stopped_and_the_shell_survives(tmp_path: Path, play: An
 
 
 @docker
-def test_files_are_viewed_edited_and_written(tmp_path: Path, play: Any):
-    env = play(harbor_task(tmp_path / "a"))
-    assert do(env, "write", path="new/a.txt", content="one\ntwo\n") == "Wrote new/a.txt, 2 lines."
-    assert do(env, "edit", path="/app/new/a.txt", old="two", new="three") == "Changed /app/new/a.txt at line 2."
-    assert do(env, "view", path="new/a.txt") == "1\tone\n2\tthree"
-    assert "No such file" in do(env, "view", path="missing")
-    assert "not occur" in do(env, "edit", path="new/a.txt", old="four", new="five")
-
-
-@docker
 def test_tests_and_solution_are_absent_while_the_agent_works(tmp_path: Path, play: Any):
-    for number, folder in enumerate((harbor_task(tmp_path / "h/a"), terminal_bench_task(tmp_path / "t/b"))):
-        env = play(folder)
-        listed = do(env, "bash", command="ls /tests /solution /app; find / -xdev -name '*test.sh' -o -name 'sol*.sh'")
-        assert "test.sh" not in listed.replace("No such file", ""), number
+    for folder in (harbor_task(tmp_path / "h/a"), terminal_bench_task(tmp_path / "t/b")):
+        find = "ls /tests /solution /app; find / -xdev -name '*test.sh' -o -name 'sol*.sh'"
+        listed = do(play(folder), "bash", command=find)
+        assert "test.sh" not in listed.replace("No such file", "")
         assert "solution.sh" not in listed
 
 
@@ -244,8 +215,7 @@ def test_tests_without_a_valid_reward_are_an_error(
 
 
 @docker
-@each_row("leftovers", ["keep", "kill"])
-@each_row("text", ["", "one two", "1 2 3"])
+@each_row("leftovers, text", [("keep", ""), ("kill", "1 2 3")])
 def test_work_is_graded_if_the_agent_replaces_the_shell(tmp_path: Path, play: Any, leftovers: str, text: str):
     env = play(harbor_task(tmp_path / "a"), leftovers=leftovers)
     shell = f"rm /usr/bin/sh; printf '#!/bin/bash\necho {text}' > /usr/bin/sh; chmod +x /usr/bin/sh"
@@ -273,7 +243,6 @@ def test_breaking_or_stopping_the_tests_is_worth_0(tmp_path: Path, play: Any, co
     [
         ('echo \'{"reward": 0.25, "speed": 7}\' > /logs/verifier/reward.json', 0.25, {"reward": 0.25, "speed": 7.0}),
         ("echo '{\"share\": 0.5}' > /logs/verifier/reward.json; echo 1 > $REWARD", 0.5, {"share": 0.5}),
-        ("echo 0.75 > $REWARD", 0.75, {"reward": 0.75}),
     ],
 )
 def test_partial_rewards_are_paid(tmp_path: Path, play: Any, command: str, reward: float, rewards: Any):
@@ -282,19 +251,12 @@ def test_partial_rewards_are_paid(tmp_path: Path, play: Any, command: str, rewar
 
 
 @docker
-def test_the_tests_run_however_the_episode_ends(tmp_path: Path, play: Any):
-    env = play(harbor_task(tmp_path / "a"), max_turns=1)
-    ended = step(env, "bash", command="echo hello > /app/out.txt")
+def test_limits_of_turns_and_time_end_an_episode_and_the_tests_run(tmp_path: Path, play: Any):
+    ended = step(play(harbor_task(tmp_path / "b"), max_turns=1), "bash", command="echo hello > /app/out.txt")
     assert (ended.truncated, ended.reward) == (True, 1.0)
-
-
-@docker
-def test_the_time_limit_of_the_task_ends_an_episode(tmp_path: Path, play: Any):
     env = play(harbor_task(tmp_path / "a", config="[agent]\ntimeout_sec = 0.01"))
     ended = step(env, "bash", command="sleep 0.1")
     assert (ended.truncated, ended.info["ending"]) == (True, "time")
-    limited = play(harbor_task(tmp_path / "b", config="[agent]\ntimeout_sec = 0.01"), time_limit_s=600)
-    assert step(limited, "bash", command="sleep 0.1").truncated is False
 
 
 @docker
@@ -302,10 +264,8 @@ def test_the_time_limit_of_the_task_ends_an_episode(tmp_path: Path, play: Any):
 def test_servers_of_the_agent_keep_running_or_are_killed(tmp_path: Path, play: Any, leftovers: str, reward: float):
     test = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8765), 5)' && echo 1 > $REWARD "
     env = play(harbor_task(tmp_path / "a", tests={"test.sh": f"{test} || echo 0 > $REWARD\n"}), leftovers=leftovers)
-    server = (
-        "import socket, time; s = socket.create_server(('127.0.0.1', 8765)); print('up', flush=True); time.sleep(300)"
-    )
-    do(env, "bash", command=f'python3 -c "{server}" > log & while ! grep -q up log; do sleep 0.05; done')
+    server = "import socket, time; s = socket.create_server(('127.0.0.1', 8765)); print(1, flush=True); time.sleep(300)"
+    do(env, "bash", command=f'python3 -c "{server}" > log & while ! grep -q 1 log; do sleep 0.05; done')
     ended = step(env, "submit")
     assert (ended.reward, ended.info["tests"]["left_running"]) == (reward, 1)
 
@@ -320,36 +280,27 @@ def test_machine_ended_by_the_agent_is_replaced(tmp_path: Path, play: Any):
     assert (ended.reward, ended.info["machine_lost"]) == (0.0, True)
 
 
-@docker
-def test_separate_verifier_gets_only_the_artifacts(tmp_path: Path, play: Any):
-    folder = harbor_task(
-        tmp_path / "a",
-        config='artifacts = ["/app/out.txt"]\n[verifier]\nenvironment_mode = "separate"',
-        tests={
-            "test.sh": "[ ! -e /app/other ] && grep -qx hello /app/out.txt && echo 1 > $REWARD || echo 0 > $REWARD\n"
-        },
-    )
-    env = play(folder)
-    do(env, "bash", command="echo hello > /app/out.txt; touch /app/other; printf '#!/bin/sh\\nexit 0' > /usr/bin/grep")
-    assert step(env, "submit").reward == 1.0
-    hacked = play(folder)
-    fake = "printf '#!/bin/sh\\nexit 0\\n' > /usr/bin/grep; chmod +x /usr/bin/grep"
-    do(hacked, "bash", command=f"rm /usr/bin/grep; {fake}")
-    assert step(hacked, "submit").reward == 0.0
+CHECK = "[ ! -e /app/other ] && grep -qx hello /app/out.txt && echo 1 > $REWARD || echo 0 > $REWARD\n"
+OWN_CHECK = "#!/bin/bash\ntest -s /logs/artifacts/out.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
+OWN_IMAGE = f"FROM {BASE}\nCOPY test.sh /tests/test.sh\n"
 
 
 @docker
-def test_verifier_can_bring_its_tests_in_its_own_image(tmp_path: Path, play: Any):
-    check = "#!/bin/bash\ntest -s /logs/artifacts/out.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
-    folder = harbor_task(
-        tmp_path / "a",
-        config='[verifier]\nenvironment_mode = "separate"',
-        tests={"Dockerfile": f"FROM {BASE}\nCOPY test.sh /tests/test.sh\n", "test.sh": check},
-    )
-    env = play(folder)
-    do(env, "bash", command="echo hello > /logs/artifacts/out.txt")
-    assert step(env, "submit").reward == 1.0
-    assert step(play(folder), "submit").reward == 0.0
+@each_row(
+    "artifacts, tests, work",
+    [
+        ("/app/out.txt", {"test.sh": CHECK}, "echo hello > /app/out.txt"),
+        ("", {"Dockerfile": OWN_IMAGE, "test.sh": OWN_CHECK}, "echo hello > /logs/artifacts/out.txt"),
+    ],
+)
+def test_separate_verifier_gets_only_the_artifacts(tmp_path: Path, play: Any, artifacts: str, tests: Any, work: str):
+    config = (f'artifacts = ["{artifacts}"]\n' if artifacts else "") + '[verifier]\nenvironment_mode = "separate"'
+    folder = harbor_task(tmp_path / "a", config=config, tests=tests)
+    fake = "touch /app/other; rm /usr/bin/grep; printf '#!/bin/sh\\nexit 0\\n' > /usr/bin/grep; chmod +x /usr/bin/grep"
+    for command, reward in ((f"{work}; {fake}", 1.0), (fake, 0.0)):
+        env = play(folder)
+        do(env, "bash", command=command)
+        assert step(env, "submit").reward == reward
 
 
 @docker
@@ -359,7 +310,6 @@ def test_machine_has_the_settings_of_the_task(tmp_path: Path, play: Any):
         config="""
 [environment]
 workdir = "/srv"
-memory_mb = 300
 env = { COLOUR = "blue" }
 [environment.healthcheck]
 command = "test -e /srv/ready || { touch /srv/ready; false; }"
@@ -371,9 +321,7 @@ user = "1234"
     )
     env = play(folder)
     assert do(env, "bash", command="id -u; pwd; echo $COLOUR $SIZE; ls") == "1234\n/srv\nblue big\nready"
-    assert do(env, "bash", command="cat /sys/class/net/*/operstate 2>/dev/null; ls /sys/class/net") == "unknown\nlo"
-    output = do(env, "bash", command="python3 -c 'b = bytearray(400 << 20)'", timeout_s=20)
-    assert "Killed" in output or "exit code" in output or "machine" in output
+    assert do(env, "bash", command="ls /sys/class/net") == "lo"
 
 
 @docker
@@ -381,26 +329,6 @@ def test_an_image_that_cannot_be_built_is_an_infrastructure_error(tmp_path: Path
     env = play(harbor_task(tmp_path / "a", dockerfile="RUN echo oh no && exit 5"))
     with pytest.raises(InfrastructureError, match=r"cannot be built(.|\n)*oh no"):
         step(env, "bash", command="true")
-
-
-@docker
-def test_container_is_removed_after_the_episode(tmp_path: Path, play: Any):
-    docker_api = pytest.importorskip("docker").from_env()
-
-    def ours() -> set[str]:
-        """Return the containers of this process; other tests have their own."""
-        containers = docker_api.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={owner()}"})
-        return {container.id for container in containers}
-
-    try:
-        before = ours()
-        env = play(harbor_task(tmp_path / "a"))
-        do(env, "bash", command="sleep 300 &")
-        assert ours() - before
-        env.close()
-        assert ours() <= before
-    finally:
-        docker_api.close()
 
 
 def test_solution_writes_its_further_files(tmp_path: Path):

@@ -57,7 +57,6 @@ def swebench(**changes: Any) -> dict[str, Any]:
         "test_patch": TESTS,
         "problem_statement": "Broken.",
         "hints_text": "secret",
-        "created_at": "2020",
         "version": "1.2",
         "FAIL_TO_PASS": '["tests/test_a.py::test", "tests/test_a.py::p[a"]',
         "PASS_TO_PASS": '["[100%]", "tests/test_a.py::q[b]"]',
@@ -71,9 +70,6 @@ def multi(**changes: Any) -> dict[str, Any]:
         "org": "Cli",
         "repo": "cli",
         "number": 7,
-        "state": "closed",
-        "title": "Fix it by doing so",
-        "body": "the fix is so",
         "base": {"label": "cli:trunk", "ref": "trunk", "sha": "abc"},
         "resolved_issues": [{"number": 1, "title": "It fails", "body": "Really."}],
         "fix_patch": FIX.replace("a.py", "a.go"),
@@ -88,19 +84,13 @@ def multi(**changes: Any) -> dict[str, Any]:
 
 
 def r2e(**changes: Any) -> dict[str, Any]:
-    def line(kind: str, content: str) -> dict[str, str]:
-        return {"type": kind, "content": content}
-
     def diff(path: str) -> dict[str, Any]:
         ranges = {"old_range": {"start": 1, "length": None}, "new_range": {"start": 1, "length": 2}, "section": ""}
-        lines = [line("deleted", "x = 1"), line("added", "x = 2"), line("added", "y = 3")]
-        lines.append(line("note", "No newline at end of file"))
+        lines = [("deleted", "x = 1"), ("added", "x = 2"), ("added", "y = 3"), ("note", "No newline at end of file")]
+        parts = [{"type": kind, "content": content} for kind, content in lines]
         sides = {"minus_file": {"path": f"a/{path}"}, "plus_file": {"path": f"b/{path}"}}
-        return {
-            "header": {"file": {"path": path}, "misc_line": None},
-            "hunks": [{"descriptor": ranges, "line_group": {"all_lines": lines}}],
-            **sides,
-        }
+        hunks = [{"descriptor": ranges, "line_group": {"all_lines": parts}}]
+        return {"header": {"file": {"path": path}, "misc_line": None}, "hunks": hunks, **sides}
 
     summary = "=== short test summary info ===\nPASSED r2e_tests/test_1.py::C::test_b\n"
     ran = {
@@ -108,17 +98,15 @@ def r2e(**changes: Any) -> dict[str, Any]:
         "test_file_codes": ["class C: pass\n"],
         "old_commit_res_stdout": f"{summary}FAILED r2e_tests/test_1.py::C::test_a - x\n",
     }
+    after = {"C.test_a": "PASSED", "\x1b[1mC.test_b\x1b[0m": "PASSED", "C.test_c - y": "FAILED"}
     row = {
         "repo_name": "aiohttp",
         "docker_image": "namanjain12/aiohttp_final:f0d7",
         "commit_hash": "f0d7",
         "parsed_commit_content": json.dumps({"file_diffs": [diff("lib/a.py"), diff("tests/test_a.py")]}),
         "execution_result_content": json.dumps(ran),
-        "expected_output_json": json.dumps(
-            {"C.test_a": "PASSED", "\x1b[1mC.test_b\x1b[0m": "PASSED", "C.test_c - y": "FAILED"}
-        ),
+        "expected_output_json": json.dumps(after),
         "problem_statement": "[ISSUE]\nIt fails.\n[/ISSUE]",
-        "prompt": "long",
     }
     return row | changes
 
@@ -144,8 +132,6 @@ def test_answers_are_only_in_the_gold_of_a_task():
         ({"gold_ptch": ""}, "did you mean 'gold_patch'"),
         ({"fail_to_pass": "a.py::t"}, "'fail_to_pass' must be a list of strings"),
         ({"difficulty": True}, "'difficulty' must be a whole number"),
-        ({"test_files": {"a": 1}}, "'test_files' must be an object of texts"),
-        ({"prompt": None}, "'prompt' must be a string"),
     ],
 )
 def test_invalid_fields_of_an_instance_are_refused_with_their_line(tmp_path, change, reason):
@@ -239,25 +225,6 @@ def test_multi_swe_bench_rows_require_all_tests_that_start_to_pass():
     assert instance.parser == "go"
 
 
-def test_multi_swe_rows_in_columns_read_like_plain_ones():
-    def columns(tests: dict[str, Any]) -> dict[str, list[str]]:
-        reported = {name: statuses for name, statuses in tests.items() if statuses}
-        statuses = {key: [values[key] for values in reported.values()] for key in ("run", "test", "fix")}
-        return {"name": list(reported), **statuses}
-
-    names = ("fixed_tests", "f2p_tests", "s2p_tests", "n2p_tests", "p2p_tests")
-    changes: dict[str, Any] = {name: columns(multi()[name]) for name in names}
-    changes["resolved_issues"] = {"number": [1], "title": ["It fails"], "body": ["Really."]}
-    assert read_row(multi(**changes)) == read_row(multi())
-
-
-def test_statuses_of_a_test_overrule_its_field():
-    wrong = {"TestB": {"run": "PASS", "test": "PASS", "fix": "FAIL"}, "TestP": multi()["p2p_tests"]["TestP"]}
-    instance = read_row(multi(f2p_tests=wrong))
-    assert "TestB" not in (*instance.fail_to_pass, *instance.pass_to_pass)
-    assert "TestP" in instance.pass_to_pass
-
-
 def test_swe_rebench_rows_name_their_command_and_parser():
     config = {"test_cmd": "pytest --no-header -rA", "log_parser": "parse_log_pytest", "python": "3.9"}
     row = swebench(install_config=config, FAIL_TO_PASS=["a.py::t[1 s]"], PASS_TO_PASS=[], FAIL_TO_FAIL=["a.py::u"])
@@ -305,10 +272,7 @@ def test_json_lines_json_lists_and_parquet_files_read_alike(tmp_path):
     [
         ([swebench(), swebench()], ":2: id 'Owner__Repo-12' appears twice"),
         ([swebench(), swebench(instance_id="b", FAIL_TO_PASS="[oops")], ":2: 'FAIL_TO_PASS' is a string but not JSON"),
-        ([swebench(FAIL_TO_PASS='{"a": 1}')], ":1: 'FAIL_TO_PASS' must hold a list of strings"),
-        ([swebench(problem_statement="")], ":1: no text under 'problem_statement'"),
         ([{"question": "?"}], r":1: no known format has the fields \['question'\]"),
-        ([multi(p2p_tests={"name": ["a"], "run": [], "test": [], "fix": []})], "'p2p_tests' differ in length"),
         ([], "holds no rows"),
     ],
 )

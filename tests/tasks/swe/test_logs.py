@@ -17,19 +17,12 @@ from agentgym.tasks.swe.logs import (
     parse_log,
     parser_names,
     resolve_parser,
-    without_timing,
 )
 from tests.rows import each_row
 
 LOGS = Path(__file__).parents[2] / "data" / "swe_logs"
-P, F, E, S, XF, XP = (
-    Status.PASSED,
-    Status.FAILED,
-    Status.ERROR,
-    Status.SKIPPED,
-    Status.XFAILED,
-    Status.XPASSED,
-)
+P, F, E = Status.PASSED, Status.FAILED, Status.ERROR
+S, XF, XP = Status.SKIPPED, Status.XFAILED, Status.XPASSED
 PYTEST = {
     "test_sample.py::test_passes": P,
     "test_sample.py::test_values[a b]": P,
@@ -64,33 +57,10 @@ NODE = {
     "group > inner > passes": P,
 }
 HOSTILE = [
-    "PASSED [",
-    "test_a.py::t[",
-    " PASSED (",
-    "=== ",
-    "--- FAIL: ",
-    "test a ... ",
-    "test_a (b.c) ",
-    " ... ok",
-    "1/1 Test #1: a ...",
-    " " * 50,
-    "\x1b[",
-    "\x1b]",
-    "<testcase ",
-    "<?xml",
-    '{"testResults":[',
-    "  ✓ a ",
-    "# Subtest: ",
-    "ok 1 - ",
-    "[gw0] ",
-    "test_ ",
-    "FAIL ",
-    "\r",
-    "\n",
-    "a",
-    "[" * 20,
-    "." * 20,
-]
+    "PASSED [", "test_a.py::t[", " PASSED (", "=== ", "--- FAIL: ", "test a ... ", "test_a (b.c) ", " ... ok",
+    "1/1 Test #1: a ...", " " * 50, "\x1b[", "\x1b]", "<testcase ", "<?xml", '{"testResults":[', "  ✓ a ",
+    "# Subtest: ", "ok 1 - ", "[gw0] ", "test_ ", "FAIL ", "\r", "\n", "a", "[" * 20, "." * 20,
+]  # fmt: skip
 
 
 def read(name: str) -> str:
@@ -120,95 +90,34 @@ def test_status_lines_printed_by_a_test_are_ignored():
     assert "test_sample.py::test_forged" not in parse_log("pytest", log)
 
 
-def test_later_lines_do_not_undo_a_failure():
-    log = "=== short test summary info ===\nFAILED a.py::t - x\nPASSED a.py::t\n"
-    assert parse_log("pytest", log) == {"a.py::t": F}
-
-
 @each_row(
     "line, expected",
     [
         ("FAILED a.py::t[x - y] - AssertionError: b[1] - c", {"a.py::t[x - y]": F}),
-        ("FAILED a.py::t - assert x[0] == 'a - b]'", {"a.py::t": F}),
-        ("PASSED a.py::t[a PASSED b]", {"a.py::t[a PASSED b]": P}),
         ("a.py::t[a PASSED b] FAILED                 [ 50%]", {"a.py::t[a PASSED b]": F}),
         ("a.py::t SKIPPED (needs b [PASSED here])    [ 50%]", {"a.py::t": S}),
         ("SUBFAILED[i=1] a.py::t - assert", {"a.py::t": F}),
-        ("SKIPPED [1] a.py:3: why", {}),
+        ("=== short test summary info ===\nFAILED a.py::t - x\nPASSED a.py::t\n", {"a.py::t": F}),
         ("[gw3] PASSED a.py::t ", {"a.py::t": P}),
     ],
 )
-def test_single_lines_of_pytest_are_read(line, expected):
+def test_lines_of_pytest_are_read(line, expected):
     assert parse_log("pytest", line) == expected
-
-
-def test_variants_of_pytest_ids_match_the_data_sets():
-    log = "PASSED a.py::C::t[/tmp/x/y.dcm]\nPASSED a.py::t[//host/x]\nPASSED a.py::m[MouseButton.LEFT]"
-    assert set(parse_log("pytest-options", log)) >= {"a.py::C::t[/y.dcm]", "a.py::t[//host/x]"}
-    assert "a.py::m[1]" in parse_log("pytest-matplotlib", log)
-    assert "C.t[/tmp/x/y.dcm]" in parse_log("pytest-r2e", log)
 
 
 def test_unittest_logs_are_read_with_output_docstrings_and_subtests():
     results = parse_log("unittest", read("unittest_v.log"))
     short = {test_id.split()[0]: status for test_id, status in results.items()}
-    assert short == {
-        "setUpClass": E,
-        "test_described": P,
-        "test_errors": E,
-        "test_expected_failure": XF,
-        "test_fails": F,
-        "test_passes": P,
-        "test_prints": P,
-        "test_skipped": S,
-        "test_subtests": F,
-        "test_unexpected_success": XP,
-    }
+    passing = dict.fromkeys(("test_described", "test_passes", "test_prints"), P)
+    others = {"setUpClass": E, "test_errors": E, "test_fails": F, "test_subtests": F, "test_skipped": S}
+    assert short == passing | others | {"test_expected_failure": XF, "test_unexpected_success": XP}
     assert results["test_passes (test_unit.TestThing.test_passes)"] == P
 
 
-def test_django_reports_a_test_with_a_docstring_under_both_names():
-    log = "test_a (app.tests.C)\nDoes a thing. ... ok\ntest_b (app.tests.C) ... Internal Server Error: /x/\nok\n"
-    expected = {"test_a (app.tests.C)": P, "Does a thing.": P, "test_b (app.tests.C)": P}
-    assert parse_log("django", log) == expected
-
-
-def test_unfinished_unittest_test_has_no_status():
-    assert parse_log("unittest", "test_a (m.C) ... a book\nfacebook\nall ok so far\nKilled\n") == {}
-
-
-def test_sympy_logs_are_read():
-    log = "sympy/core/tests/test_a.py[4] \ntest_x ok\ntest_y F\ntest_z E\ntest_w ok     [FAIL]\n"
-    log += "________ sympy/core/tests/test_a.py:test_y ________\n"
-    assert parse_log("sympy", log) == {"test_x": P, "test_y": F, "test_z": E, "test_w": P}
-
-
-def test_go_logs_are_read_in_both_forms():
-    text = "=== RUN   TestA\nnoise--- PASS: TestA (0.00s)\n=== RUN   TestB/sub_1\n--- FAIL: TestB (0.01s)\n"
-    text += (
-        "    --- FAIL: TestB/sub_1 (0.00s)\n    --- SKIP: TestB/two (0.00s)\nFAIL\nFAIL\texample.com/c [build failed]\n"
-    )
-    expected = {"TestA": P, "TestB": F, "TestB/sub_1": F, "TestB/two": S, "example.com/c": E}
-    assert parse_log("go", text) == expected
-    events = (
-        '{"Time":"2024","Action":"run","Package":"p","Test":"TestA"}\n{"Action":"pass","Package":"p","Test":"TestA"}\n'
-        '# p/broken\nnot json {\n{"Action":"fail","Package":"p/broken","Elapsed":0}\n'
-        '{"Action":"fail","Package":"p","Test":"TestB/x"}\n{"Action":"fail","Package":"p"}\n'
-    )
-    assert parse_log("go-json", events) == {"p::TestA": P, "p/broken": E, "p::TestB/x": F}
-
-
 def test_cargo_logs_are_read():
-    assert parse_log("cargo", read("cargo.log")) == {
-        "tests::deeper::passes": P,
-        "tests::fails": F,
-        "tests::ignored": S,
-        "tests::ignored_with_reason": S,
-        "tests::panics": P,
-        "tests::passes": P,
-        "outside": P,
-        "src/lib.rs - add (line 3)": P,
-    }
+    passing = ("tests::deeper::passes", "tests::panics", "tests::passes", "outside", "src/lib.rs - add (line 3)")
+    others = {"tests::fails": F, "tests::ignored": S, "tests::ignored_with_reason": S}
+    assert parse_log("cargo", read("cargo.log")) == {**dict.fromkeys(passing, P), **others}
 
 
 def test_ctest_logs_are_read():
@@ -231,15 +140,31 @@ def test_mocha_vitest_and_node_logs_are_read():
     assert parse_log("vitest", read("vitest.log")) == vitest
     assert parse_log("node-spec", read("node_spec.log")) == NODE
     assert parse_log("tap", read("node_tap.log")) == NODE
-    assert parse_log("tap-flat", "TAP version 13\nok 1 a\nnot ok 2 b # TODO later\n") == {"a": P, "b": XF}
 
 
-def test_googletest_automake_and_jest_lines_are_read():
-    log = "[ RUN      ] A.b\n[       OK ] A.b (0 ms)\n"
-    log += "[  FAILED  ] A.c/0, where GetParam() = 1 (2 ms)\n[  FAILED  ] 1 test"
-    assert parse_log("googletest", log) == {"A.b": P, "A.c/0": F}
-    assert parse_log("automake", "PASS: tst_a\nXFAIL: b.sh\nFAIL: c\n# FAIL: 1\n") == {"tst_a": P, "b.sh": XF, "c": F}
-    assert parse_log("jest-lines", "[PASSED] a b\n[FAILED] c\n") == {"a b": P, "c": F}
+@each_row(
+    "parser, log, expected",
+    [
+        ("tap-flat", "TAP version 13\nok 1 a\nnot ok 2 b # TODO later\n", {"a": P, "b": XF}),
+        ("automake", "PASS: tst_a\nXFAIL: b.sh\nFAIL: c\n# FAIL: 1\n", {"tst_a": P, "b.sh": XF, "c": F}),
+        ("jest-lines", "[PASSED] a b\n[FAILED] c\n", {"a b": P, "c": F}),
+        ("googletest", "[       OK ] A.b (0 ms)\n[  FAILED  ] A.c/0, where GetParam() = 1 (2 ms)\n[  FAILED  ] 1 test",
+         {"A.b": P, "A.c/0": F}),
+        ("sympy", "sympy/core/tests/test_a.py[4] \ntest_x ok\ntest_y F\ntest_z E\ntest_w ok     [FAIL]\n"
+         "________ sympy/core/tests/test_a.py:test_y ________\n", {"test_x": P, "test_y": F, "test_z": E, "test_w": P}),
+        ("django", "test_a (app.C)\nDoes a thing. ... ok\ntest_b (app.C) ... Internal Server Error: /x/\nok\n",
+         {"test_a (app.C)": P, "Does a thing.": P, "test_b (app.C)": P}),
+        ("go", "=== RUN   TestA\nnoise--- PASS: TestA (0.00s)\n=== RUN   TestB/sub_1\n--- FAIL: TestB (0.01s)\n"
+         "    --- FAIL: TestB/sub_1 (0.00s)\n    --- SKIP: TestB/two (0.00s)\nFAIL\nFAIL\ta.example/c [build failed]\n",
+         {"TestA": P, "TestB": F, "TestB/sub_1": F, "TestB/two": S, "a.example/c": E}),
+        ("go-json", '{"Action":"run","Package":"p","Test":"TestA"}\n{"Action":"pass","Package":"p","Test":"TestA"}\n'
+         '# p/broken\nnot json {\n{"Action":"fail","Package":"p/broken","Elapsed":0}\n'
+         '{"Action":"fail","Package":"p","Test":"TestB/x"}\n{"Action":"fail","Package":"p"}\n',
+         {"p::TestA": P, "p/broken": E, "p::TestB/x": F}),
+    ],
+)  # fmt: skip
+def test_short_logs_are_read(parser, log, expected):
+    assert parse_log(parser, log) == expected
 
 
 def test_junit_reports_are_read_and_match_pytest_node_ids():
@@ -265,12 +190,6 @@ def test_prefix_ids_match_tests_that_continue_with_a_blank():
     assert look_up(results, "a.py::none", prefix=True) is None
 
 
-def test_durations_are_removed_from_ids():
-    for test_id in ("adds [1.34 ms]", "adds (12ms)", "adds (1.5 s)", "adds in 3 msec"):
-        assert without_timing(test_id) == "adds"
-    assert without_timing("t[1 s]x (a)") == "t[1 s]x (a)"
-
-
 def test_parser_aliases_are_resolved_and_unknown_names_refused():
     assert resolve_parser("parse_log_gotest") == "go"
     assert has_parser("parse_log_pytest_v2")
@@ -284,14 +203,3 @@ def test_parser_aliases_are_resolved_and_unknown_names_refused():
 @settings(max_examples=30)
 def test_parsers_accept_any_text(parser, text):
     assert all(test_id and isinstance(status, Status) for test_id, status in parse_log(parser, text).items())
-
-
-@each_row("parser", parser_names())
-def test_parsers_accept_any_log_whole_or_cut(parser):
-    logs = sorted(LOGS.glob("*.*"))
-    assert len(logs) >= 10
-    for path in logs:
-        text = path.read_text(encoding="utf-8")
-        for end in range(0, len(text), 397):
-            parse_log(parser, text[:end])
-        assert parse_log(parser, text) == parse_log(parser, text.replace("\n", "\r\n"))

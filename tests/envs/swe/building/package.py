@@ -35,35 +35,21 @@ def mean(values):
 '''
 TESTS = """import pytest
 from sums import clamp, mean, total
-
-
 @pytest.mark.parametrize(("value", "result"), [(-1, 0), (0, 0), (5, 5), (10, 10), (11, 10)])
 def test_clamp(value, result):
     assert clamp(value) == result
-
-
 def test_clamp_bounds():
     with pytest.raises(ValueError):
         clamp(1, 3, 2)
     assert clamp(7, 2, 4) == 4
-
-
 def test_total():
     assert total([1, 2, 3]) == 6
-
-
 def test_total_start():
     assert total([1], start=5) == 6
-
-
 def test_mean():
     assert mean([1, 3]) == 2
-
-
 def test_mean_of_nothing():
     assert mean([]) is None
-
-
 class TestClass:
     def test_inside(self):
         assert total([]) == 0

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from agentgym.cli.app import app
 from agentgym.envs.swe.building import runner as build_runner
 from agentgym.envs.swe.building.command import BuildRequest, GradingCheck, run_build
 from agentgym.envs.swe.building.instance import without_tests
@@ -51,56 +49,26 @@ PASSED = {f"t.py::test_{number}": "passed" for number in range(10)}
 BASELINE = Baseline(tuple(PASSED), {}, {}, 1.0)
 
 
-class Canned:
-    """Answers runs with prepared outcomes."""
-
-    def __init__(self, *outcomes: build_runner.TestOutcome):
-        self.outcomes = list(outcomes)
-
-    def __call__(self, tree: object, tests: object, **options: object) -> build_runner.TestOutcome:
-        return self.outcomes.pop(0)
-
-
 def failing(*numbers: int, error: RunError | None = None) -> build_runner.TestOutcome:
     return build_runner.TestOutcome({**PASSED, **{f"t.py::test_{number}": "failed" for number in numbers}}, error)
-
-
-def missing(count: int) -> build_runner.TestOutcome:
-    return build_runner.TestOutcome(dict(list(failing(0).statuses.items())[: len(PASSED) - count]))
 
 
 @each_row(
     "outcomes, verdict",
     [
         ([failing(1), failing(1)], CandidateVerdict.VALID),
-        ([failing(1, 2, 3), failing(1, 2, 3)], CandidateVerdict.VALID),
         ([failing(1, 2, 3, 4)], CandidateVerdict.TOO_BROAD),
         ([failing()], CandidateVerdict.NO_TEST_FAILS),
         ([failing(1), failing(2)], CandidateVerdict.FLAKY),
-        ([failing(1), failing()], CandidateVerdict.FLAKY),
-        ([missing(2)], CandidateVerdict.BREAKS_COLLECTION),
         ([failing(1, error=RunError.TIMEOUT)], CandidateVerdict.TIMEOUT),
         ([failing(1, error=RunError.CRASH)], CandidateVerdict.CRASH),
     ],
 )
 def test_verdict_follows_from_the_outcomes(outcomes: list[build_runner.TestOutcome], verdict: CandidateVerdict) -> None:
-    validated = validate(package(), FILES, [("sums.py", "total")], BASELINE, Canned(*outcomes))  # type: ignore[arg-type]
+    results = iter(outcomes)
+    validated = validate(package(), FILES, [("sums.py", "total")], BASELINE, lambda *_, **__: next(results))
     assert validated.verdict is verdict
     assert len(validated.fail_to_pass) + len(validated.pass_to_pass) == (10 if verdict is CandidateVerdict.VALID else 0)
-
-
-def test_slow_validation_ends_if_no_relevant_test_fails() -> None:
-    covering = {("a.py", "f"): ("two.py::test_x",)}
-    baseline = Baseline(("one.py::test_a", "two.py::test_x", "two.py::test_y"), {}, covering, 60.0)
-    requests: list[list[str]] = []
-
-    def runner(tree: object, tests: list[str], **options: object) -> build_runner.TestOutcome:
-        requests.append(list(tests))
-        return build_runner.TestOutcome(dict.fromkeys(baseline.passing, "passed"))
-
-    validated = validate(package(), FILES, [("a.py", "f")], baseline, runner)  # type: ignore[arg-type]
-    assert validated.verdict is CandidateVerdict.NO_TEST_FAILS
-    assert requests == [["two.py"]]
 
 
 def test_build_makes_valid_instances(runner: CachingRunner) -> None:
@@ -144,28 +112,17 @@ def test_instances_depend_on_the_seed_and_not_on_the_number_of_workers(runner: C
 
 def test_build_all_writes_instances_archives_and_report(tmp_path: Path) -> None:
     source = write(tmp_path / "sums-1.0", {name: data.decode() for name, data in FILES.items()})
-    lines: list[str] = []
     request = BuildRequest([tmp_path / "nothing", source], tmp_path / "out", count=3, trusted=True, hide_tests=False)
-    reports = run_build(request, lines.append)
+    reports = run_build(request, lambda _: None)
     instances = read_instances(tmp_path / "out" / "instances.jsonl")
-    assert len(instances) == 3
-    assert "neither a folder" in reports[0].error
+    assert (len(instances), "neither a folder" in reports[0].error) == (3, True)
     for instance in instances:
         assert instance.archive == "repos/sums-1.0.tar.gz"
         original = read_tree(tmp_path / "out" / instance.archive)
         assert apply_patch(apply_patch(original, instance.meta["bug_patch"]), instance.gold_patch) == original
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["instances"] == 3
-    assert report["verdicts"]["valid"] == 3
+    assert report["instances"] == report["verdicts"]["valid"] == 3
     assert [entry["package"] for entry in report["packages"]] == ["nothing", "sums"]
-    assert any("valid" in line for line in lines)
-
-
-def test_command_fails_for_a_folder_without_a_package(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    words = ["tasks", "build", "swe", "--from", str(tmp_path / "empty"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, words)
-    assert (result.exit_code, "empty': found no package or module" in result.stderr) == (1, True)
 
 
 def test_module_without_hidden_tests_still_parses() -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-import random
 from functools import cache
 
 import pytest
 
 from agentgym.envs.swe.building.instance import Issue, IssueSecrets, ReportedBug, write_issue
-from agentgym.envs.swe.building.issue_code import double_quoted
-from agentgym.envs.swe.building.issue_text import Fault, fault_of, issue_text
+from agentgym.envs.swe.building.issue_text import Fault, fault_of
 from agentgym.envs.swe.building.probe import SnippetProbe, SnippetResult
 from agentgym.envs.swe.building.reading_tests import snippets_of
 from agentgym.envs.swe.building.runner import SubprocessRunner
 from agentgym.envs.swe.building.snippet import Snippet
-from agentgym.envs.swe.building.symptoms import Symptom, reveals_secret, shorter
-from agentgym.envs.swe.building.vary import variants
+from agentgym.envs.swe.building.symptoms import reveals_secret
 from tests.envs.swe.building.package import FILES, TESTS, package
 from tests.rows import each_row
 
@@ -67,12 +64,7 @@ def test_issue_shows_code_with_other_inputs_than_the_hidden_test() -> None:
 @each_row(
     "old, new, test, error",
     [
-        (
-            "    result = start",
-            "    result = start.real.imag.none",
-            "test_total",
-            "AttributeError: 'int' object has no attribute 'none'",
-        ),
+        ("    result = start", "    result = start.none", "test_total", "'int' object has no attribute 'none'"),
         ("    if low > high:", "    if False:", "test_clamp_bounds", "`ValueError"),
     ],
 )
@@ -94,18 +86,10 @@ def test_issue_describes_a_bug_that_no_code_shows() -> None:
     assert "sums" in written.text
 
 
-def test_wording_of_issues_varies_with_the_seed() -> None:
-    symptom = Symptom(snippet("from sums import total\ntotal([4, 5])"), value("9", "int"), value("5", "int"))
-    texts = [issue_text("sums", "1.0", [symptom], [], random.Random(seed)) for seed in range(20)]
-    assert len(set(texts)) > 15
-    assert all("total([4, 5])" in text and "9" in text for text in texts)
-
-
 @each_row(
     "text, allowed, tells",
     [
         ("x result += value y", "", True),
-        ("look into sums.py", "", True),
         ("the function _inner is wrong", "", True),
         ("the function _inner is wrong", "_inner(1)", False),
         ("something is wrong", "", False),
@@ -131,7 +115,6 @@ def shown(values, **options):
 def test_it(numbers, start):
     assert shown(numbers, start=start) == "8"
 """
-LOOP = "def test_it():\n    for x in [1]:\n        assert total([x]) == x\n    assert total([]) == 0"
 UNITTEST = """
 class TestIt(TestCase):
     def setUp(self):
@@ -148,8 +131,6 @@ class TestIt(TestCase):
     [
         (INLINED, "test_it", "from sums import total\nnumbers = [1, 2]\nstr(total(numbers, start=5))"),
         ("def test_it():\n    with pytest.raises(TypeError):\n        total(1)\n", "test_it", "total(1)"),
-        (LOOP, "test_it", "for x in [1]:\n    print(total([x]))\ntotal([])"),
-        (UNITTEST, "TestIt::test_it", "values = [1]\ntotal(values)"),
         (UNITTEST, "TestIt::test_it", "values = [1]\ntotal(5)"),
         (TESTS, "test_total", "from sums import total\ntotal([1, 2, 3])"),
     ],
@@ -158,34 +139,13 @@ def test_snippets_stand_alone(source: str, test: str, code: str) -> None:
     assert code in codes(test, source)
 
 
-def test_variants_change_values_and_keep_the_form() -> None:
-    snippets = list(variants(snippet("f([1, 'ab'], k='2024-01-31')[0]"), ["cd"], 30, random.Random(0)))
-    assert len(snippets) > 10
-    assert all(item.code.startswith("f([") and item.code.endswith("[0]") for item in snippets)
-    assert not any("2024-01-31" in item.code and "[1, 'ab']" in item.code for item in snippets)
-
-
-def test_shorter_snippets_omit_one_part_each() -> None:
-    shorter_codes = {item.code for item in shorter(snippet("x = 1\ny = 2\nf([x, 3], k=4)"))}
-    assert shorter_codes >= {
-        "x = 1\nf([x, 3], k=4)",
-        "x = 1\ny = 2\nf([3], k=4)",
-        "x = 1\ny = 2\nf([x, 3])",
-        "y = 2\nf([1, 3], k=4)",
-    }
-
-
 @pytest.mark.real
-def test_probe_returns_values_errors_and_calls_of_each_tree() -> None:
+def test_probe_returns_values_errors_and_calls_of_each_tree_and_snippet() -> None:
     other = faulty("result += value", "result = value")
     values, errors = probe(FILES, other)([("import sums", "sums.total([1, 2])"), ("", "[][1]")])
     assert [result and result.repr for result in values.values()] == ["3", "2"]
     assert [result and result.calls for result in values.values()] == [("total",), ("total",)]
     assert [result and result.raised for result in errors.values()] == ["IndexError", "IndexError"]
-
-
-@pytest.mark.real
-def test_probe_isolates_snippets() -> None:
     change = ("import sums\nsums.total = len", "sums.total([1, 2, 3])")
     first, second = probe(FILES)([change, ("import sums", "sums.total([1, 2, 3])")])
     assert [item["0"] and item["0"].repr for item in (first, second)] == ["3", "6"]
@@ -194,9 +154,7 @@ def test_probe_isolates_snippets() -> None:
 @pytest.mark.real
 def test_probe_stops_an_endless_snippet() -> None:
     endless, after = SnippetProbe(RUN, {"0": FILES}, (".",), ["sums"], 0.2)([("while True: pass", "1"), ("", "2")])
-    assert endless["0"] is None
-    assert after["0"] is not None
-    assert after["0"].repr == "2"
+    assert (endless["0"], after["0"] and after["0"].repr) == (None, "2")
 
 
 @each_row(
@@ -204,24 +162,12 @@ def test_probe_stops_an_endless_snippet() -> None:
     [
         (value("[1, 2]"), value("[2, 1]"), Fault.ORDER),
         (value("[1, 2]"), value("[1]"), Fault.MISSING),
-        (value("[1]"), value("[1, 2]"), Fault.EXTRA),
-        (value("[1]"), value("[]"), Fault.EMPTY),
         (value("3", "int"), value("4", "int"), Fault.OFF_BY_ONE),
-        (value("3", "int"), value("30", "int"), Fault.NUMBER),
-        (value("True", "bool"), value("False", "bool"), Fault.TRUTH),
-        (value("'a b'", "str"), value("'ab'", "str"), Fault.SPACE),
         (value("'a'", "str"), value("None", "NoneType"), Fault.NONE),
         (value("'a'", "str"), SnippetResult(raised="KeyError"), Fault.CRASH),
         (SnippetResult(raised="KeyError"), value("'a'", "str"), Fault.SILENT),
-        (SnippetResult(raised="KeyError"), SnippetResult(raised="OSError"), Fault.OTHER_ERROR),
         (SnippetResult(raised="KeyError", message="a"), SnippetResult(raised="KeyError", message="b"), Fault.MESSAGE),
     ],
 )
 def test_fault_of_two_results(expected: SnippetResult, got: SnippetResult, fault: Fault) -> None:
     assert fault_of(expected, got) is fault
-
-
-def test_code_has_double_quotes_where_they_need_no_escapes() -> None:
-    code = """f('a', 'say "x"', "it's", '\\n')"""
-    assert double_quoted(code) == """f("a", 'say "x"', "it's", "\\n")"""
-    assert ast.dump(ast.parse(double_quoted(code))) == ast.dump(ast.parse(code))

@@ -8,8 +8,7 @@ from agentgym.base.errors import UsageError
 from agentgym.envs.swe.building.measure_refactor import measure
 from agentgym.envs.swe.building.runner import SubprocessRunner
 from agentgym.tasks.swe.bundled import repository_files
-from agentgym.tasks.swe.instance import from_task
-from agentgym.tasks.swe.refactor import RefactorTasks, evaluate, refactor_instances
+from agentgym.tasks.swe.refactor import evaluate, refactor_instances
 from agentgym.tasks.swe.refactor.source import Refactoring, apply_edits, refactorings
 from agentgym.tools.patches import apply_patch, touched
 from tests.rows import each_row
@@ -49,14 +48,6 @@ def test_gold_patch_creates_the_gold_tree_and_changes_no_tests() -> None:
         assert len(touched(instance.gold_patch)) >= 2
 
 
-def test_tasks_have_three_splits_and_start_from_the_original_repository() -> None:
-    source = RefactorTasks()
-    assert source.splits == ("train", "validation", "test")
-    task = source.get("test", 0)
-    assert source.tree(task) == repository_files(from_task(task).repo)
-    assert sum(source.size(split) for split in source.splits) == len(TASKS) >= 12
-
-
 TREE = {
     "src/pkg/__init__.py": b"from pkg.a import f\n",
     "src/pkg/a.py": b"""from . import b
@@ -74,21 +65,16 @@ class C:
     "check, expected",
     [
         ({"defined": "pkg.a:C.m"}, True),
-        ({"defined": "pkg.a:LIMIT"}, True),
         ({"defined": "pkg.a:D"}, False),
         ({"not_defined": "pkg.b:f"}, True),
         ({"not_defined": "pkg.a:f"}, False),
         ({"referenced": "g", "within": "pkg.a:f"}, True),
         ({"referenced": "g", "within": "pkg.a:C"}, False),
         ({"not_referenced": "LIMIT", "within": "pkg"}, False),
-        ({"not_referenced": "h", "within": "pkg"}, True),
         ({"imports": "pkg.a:f", "within": "pkg"}, True),
-        ({"imports": "pkg:b", "within": "pkg.a"}, True),
-        ({"imports": "os", "within": "pkg.b"}, True),
         ({"imports": "pkg.b:g", "within": "pkg.a"}, False),
         ({"calls": "g", "within": "pkg.a:f"}, True),
         ({"not_calls": "g", "within": "pkg.a:f"}, False),
-        ({"not_calls": "g", "within": "pkg.a:gone"}, False),
         ({"parameters": "pkg.a:f", "are": ["x", "y"]}, True),
         ({"parameters": "pkg.a:f", "are": ["x"]}, False),
         ({"default": "pkg.a:f", "of": "y", "is": "LIMIT"}, True),

@@ -9,7 +9,6 @@ import pytest
 from agentgym.base.errors import UsageError
 from agentgym.envs.swe.building.runner import Conditions, RunError, SubprocessRunner
 from tests.envs.swe.building.package import FILES, LIBRARY, only_tests, run
-from tests.rows import each_row
 from tests.waiting import eventually, is_running
 
 pytestmark = pytest.mark.nightly
@@ -49,26 +48,15 @@ def test_runner_traces_functions_by_test() -> None:
 
 def test_timeout_ends_the_whole_process_group() -> None:
     child = f"sleep 600.{os.getpid()}"
-    body = f"""import subprocess, time
-def test_a():
-    subprocess.Popen({child.split()})
-    time.sleep(600)
-"""
+    body = f"import subprocess, time\ndef test_a():\n    subprocess.Popen({child.split()})\n    time.sleep(600)\n"
     assert run(only_tests(body), timeout_s=2.0).error is RunError.TIMEOUT
     assert eventually(lambda: not is_running(child))
 
 
-@each_row(
-    "body, error, detail",
-    [
-        ("import os\ndef test_a(): os._exit(0)", RunError.CRASH, ""),
-        ("import nothing_of_the_kind", RunError.COLLECTION, "nothing_of_the_kind"),
-    ],
-)
-def test_incomplete_runs_report_the_error(body: str, error: RunError, detail: str) -> None:
-    outcome = run(only_tests(body))
-    assert outcome.error is error
-    assert detail in outcome.detail
+def test_incomplete_runs_report_the_error() -> None:
+    assert run(only_tests("import os\ndef test_a(): os._exit(0)")).error is RunError.CRASH
+    outcome = run(only_tests("import nothing_of_the_kind"))
+    assert (outcome.error, "nothing_of_the_kind" in outcome.detail) == (RunError.COLLECTION, True)
 
 
 def test_runner_ignores_the_configuration_of_the_package() -> None:
@@ -92,7 +80,6 @@ def test_runner_applies_the_conditions() -> None:
     body = """import time
 def test_b():
     start = time.monotonic_ns()
-    print(os.write(7, b"")) if False else None
     assert time.monotonic_ns() - start < 1_000_000_000
 def test_a(): pass
 """
