@@ -34,7 +34,7 @@ from agentgym.envs.swe.judge import (
 from agentgym.envs.swe.repository import Repository, files_of
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree
 from agentgym.tasks.swe.pytest_folder import pytest_folder
-from agentgym.tasks.swe.refactor.source import CHECKS, evaluate
+from agentgym.tasks.swe.refactor.checks import CHECKS, evaluate
 from agentgym.tools.patches import diff_trees
 
 
