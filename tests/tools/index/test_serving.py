@@ -122,20 +122,6 @@ def test_requests_beyond_the_queue_are_refused_immediately(slow: Slow):
         assert sorted(future.result().status_code for future in others) == [200] * 2 + [429] * 8
 
 
-def test_disconnected_clients_take_no_places_in_the_queue(slow: Slow):
-    serving = IndexServing(small_at_work=1, small_waiting=2, threads=2)
-    with running(make_app(slow, serving)) as server, ThreadPoolExecutor(2) as threads:
-        first = held_up(server, threads, slow)
-        for _ in range(5):
-            with raw(server.port, request_bytes(SMALL)):
-                until(lambda: server.connections == 2)
-            until(lambda: server.connections == 1)
-        second = threads.submit(ask, server.url, SMALL)
-        until(lambda: server.connections == 2)
-        slow.free.set()
-        assert [first.result().status_code, second.result().status_code] == [200, 200]
-
-
 def test_a_request_that_waits_too_long_gets_503(slow: Slow):
     serving = IndexServing(small_at_work=1, patience_s=0.1)
     with running(make_app(slow, serving)) as server, ThreadPoolExecutor(2) as threads:
@@ -154,47 +140,29 @@ def test_work_that_takes_too_long_is_cancelled(slow: Slow):
         assert slow.searches < 128
 
 
-def test_the_words_of_a_request_are_bounded(slow: Slow):
-    with running(make_app(slow, IndexServing(max_terms=1000))) as server:
-        words = " ".join(f"w{number}" for number in range(60))
-        answers = [
-            ask(server.url, {"queries": queries}) for queries in ([words] * 16, [words] * 17, ["same " * 800] * 20)
-        ]
-        assert [answer.status_code for answer in answers] == [200, 413, 200]
-        assert "1000 distinct words" in answers[1].json()["detail"]
-
-
 @pytest.fixture(scope="module")
 def long_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("index") / "long"
-    build_index(
-        (Document(f"d{number}", "", f"word w{number} " * (3000 + number)) for number in range(200)), place
-    ).close()
+    texts = (f"word w{number} " * (3000 + number) for number in range(200))
+    build_index((Document(f"d{number}", "", text) for number, text in enumerate(texts)), place).close()
     return place
 
 
-def test_eight_of_the_largest_requests_take_little_memory(long_texts: Path):
-    """Whole answers would take 8 times 0.6 GB, several times over while they are serialised."""
-    content = {"queries": [f"word w{number}" for number in range(1024)], "topk": 16}
-    with served(long_texts) as (url, process), ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(ask, [url] * 8, [content] * 8))
-        assert {answer.status_code for answer in answers} == {413}
-        assert "answer is larger than" in answers[0].json()["detail"]
-        status = Path(f"/proc/{process.pid}/status").read_text()
-    peak_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-    assert peak_kb < 600_000
+def test_an_answer_that_is_too_large_is_refused(long_texts: Path):
+    with served(long_texts) as (url, _):
+        answer = ask(url, {"queries": [f"word w{number}" for number in range(1024)], "topk": 16})
+        assert (answer.status_code, "answer is larger than" in answer.json()["detail"]) == (413, True)
 
 
 def test_sigterm_ends_a_server_under_full_load(long_texts: Path):
     content = {"queries": [f"word w{number}" for number in range(4096)], "topk": 1}
-    for workers in ("1", "2"):
-        with served(long_texts, "--workers", workers) as (url, process), ThreadPoolExecutor(8) as threads:
-            idle = _cpu_ticks(process.pid)
-            futures = [threads.submit(ask, url, content) for _ in range(8)]
-            until(lambda before=idle: _cpu_ticks(process.pid) > before + 20)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(HANG_S) == 0
-            assert all(future.exception() or future.result().status_code in (200, 503) for future in futures)
+    with served(long_texts, "--workers", "2") as (url, process), ThreadPoolExecutor(8) as threads:
+        idle = _cpu_ticks(process.pid)
+        futures = [threads.submit(ask, url, content) for _ in range(8)]
+        until(lambda: _cpu_ticks(process.pid) > idle + 20)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(HANG_S) == 0
+        assert all(future.exception() or future.result().status_code in (200, 503) for future in futures)
 
 
 def _cpu_ticks(pid: int) -> int:

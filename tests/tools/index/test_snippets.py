@@ -25,12 +25,6 @@ def test_the_best_matching_part_is_shown():
     assert "Ştefan cel Mare" in snippet_of(text, "stefan"), "ligatures must not shift it"
 
 
-def test_scripts_without_spaces_are_cut_to_the_width():
-    text = snippet_of("あ い" + "字" * 500 + "東京" + "字" * 500, "東京")
-    assert "東京" in text
-    assert len(text) <= 100
-
-
 def test_a_text_without_matches_is_shown_from_the_beginning():
     text = snippet_of(FILLER, "nothing of this")
     assert (text[:11], text[-1], len(text) <= 100) == ("Lorem ipsum", "…", True)
