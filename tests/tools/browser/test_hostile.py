@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import time
 from collections.abc import Iterator
@@ -12,8 +11,7 @@ import pytest
 
 from agentgym.base.errors import InfrastructureError, ToolError
 from agentgym.tools.browser import BrowserOptions, BrowserPool, BrowserSession, PageError, SessionOptions
-from agentgym.tools.browser.bridge import browsers
-from tests.browsers import PATIENCE_S, World, browser_site, look_until_it_fails, open_page, ref
+from tests.browsers import PATIENCE_S, World, browser_site, open_page, ref
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.web]
@@ -102,21 +100,6 @@ def test_waiting_for_a_silent_server_ends(world):
         with pytest.raises(PageError):
             session.goto("/never")
         assert still_works(session, world)
-
-
-async def crash(session: BrowserSession) -> None:
-    with suppress(Exception):
-        await session._windows.tab.cdp.send("Page.crash")
-
-
-def test_a_crashed_page_is_an_infrastructure_error(world):
-    session = open_page(world, "<p>ok</p>")
-    asyncio.run_coroutine_threadsafe(crash(session), browsers.loop)
-    with pytest.raises(InfrastructureError):
-        look_until_it_fails(session)
-    session.close()
-    with open_page(world, "<p>ok</p>") as following:
-        assert still_works(following, world)
 
 
 @each_row(

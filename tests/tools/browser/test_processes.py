@@ -80,18 +80,6 @@ def test_a_closed_pool_leaves_no_process():
     assert eventually(lambda: not set(descendants()) - before)
 
 
-def test_browsers_are_recycled():
-    others = set(browsers())
-    with browser_site(recycle_after=2, spare=0) as (pool, site):
-        used = set()
-        for _ in range(5):
-            with open_page((pool, site), "<p>ok</p>") as session:
-                session.view()
-                used.update(set(browsers()) - others)
-        assert len(used) >= 2
-        assert eventually(lambda: len(set(browsers()) - others) <= 1)
-
-
 def test_sessions_beyond_the_limit_wait():
     with browser_site(max_sessions=1) as (pool, site):
         first = open_page((pool, site), "<p>ok</p>")

@@ -1,15 +1,19 @@
-"""Sessions of a real browser on a small site: views, actions, tabs, page time."""
+"""Sessions of a real browser on a small site: views, actions, tabs, page time, recording."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentgym.tools.browser import PageError, SessionOptions
+from agentgym.tools.browser import BrowserSession, PageError, SessionOptions
 from tests.browsers import PATIENCE_S, World, browser_site, open_page, ref
 from tests.rows import each_row
 
@@ -87,18 +91,6 @@ def test_frames_are_filled_and_clicked(world):
         session.click(ref(session, "button", "Press"))
         assert session.view().find("button", "pressed")
         assert session.view().find("textbox", "F").value == "text"
-
-
-def test_keys_are_pressed_by_name(world):
-    with open_page(world, "<form action='/next'><input aria-label=Q></form>") as session:
-        session.fill(ref(session, "textbox"), "hi")
-        with pytest.raises(PageError, match="key 'Retrun'"):
-            session.press("Retrun")
-        session.press("Control+a", ref(session, "textbox"))
-        session.press("x")
-        assert session.view().find("textbox").value == "x"
-        session.press("Enter")
-        assert session.view().title == "Next"
 
 
 def test_history_and_reload(world):
@@ -186,20 +178,6 @@ def test_page_time_passes_without_waiting(world):
         assert session.view().find("paragraph").value == "30"
 
 
-def test_transitions_and_animations_finish_with_the_action_that_starts_them(world):
-    html = """<style>p { transition: opacity 5s } .off { opacity: 0 }
-      @keyframes grow { to { width: 77px } } .grown { animation: grow 3s 2s forwards }</style><p id=p>x</p><i id=i></i>
-      <div id=d>y</div><script>const said = []; i.ontransitionend = () => said.push('never')
-      p.ontransitionend = () => said.push('faded'); d.onanimationend = () => said.push('grew')
-      function go() { p.className = 'off'; d.className = 'grown'; i.style.color = 'red' }</script>
-      <button onclick='go()'>Go</button>"""
-    with open_page(world, html) as session:
-        session.click(ref(session, "button"))
-        assert session.read("[getComputedStyle(p).opacity, d.offsetWidth, said.toSorted()]") == [
-            "0", 77, ["faded", "grew"],
-        ]  # fmt: skip
-
-
 def test_mouse_and_keyboard_work_by_position(world):
     html = """<body style='margin:0'><button style='position:absolute;left:100px;top:50px;width:80px;height:30px'
       onclick='i.focus()'>B</button><input id=i style='margin-top:200px'><div id=d></div><script>
@@ -248,3 +226,83 @@ def test_sessions_share_nothing(world):
         with open_page(world, FORM) as second:
             assert second.read("[document.cookie, localStorage.length]") == ["", 0]
         assert first.read("[document.cookie, localStorage.length]") == ["a=1", 1]
+
+
+# Recording.
+
+POSTED = "<form method='post' action='/done'><input aria-label='Name' name='who'><button>Send</button></form>"
+
+
+def requests(session: BrowserSession) -> list[dict[str, Any]]:
+    return session.network_log()["log"]["entries"]
+
+
+def test_requests_and_responses_are_recorded_with_their_content(world: World):
+    world[1].pages["/done"] = (200, {"Content-Type": "application/json"}, '{"done": true}')
+    with open_page(world, POSTED, record=re.compile("")) as session:
+        session.fill(ref(session, "textbox"), "Ada")
+        session.click(ref(session, "button"))
+        first, sent = requests(session)
+    assert (first["request"]["url"], first["response"]["status"]) == ("http://a.test/", 200)
+    assert (sent["request"]["method"], sent["request"]["postData"]["text"]) == ("POST", "who=Ada")
+    assert sent["response"]["content"]["text"] == '{"done": true}'
+
+
+def test_only_matching_addresses_are_recorded(world: World):
+    world[1].pages["/style.css"] = (200, {"Content-Type": "text/css"}, "p {}")
+    page = "<link rel='stylesheet' href='/style.css'><p>Hello</p>"
+    with open_page(world, page, record=re.compile(r"^(?!.*\.css)")) as session:
+        assert [entry["request"]["url"] for entry in requests(session)] == ["http://a.test/"]
+
+
+def test_a_closed_session_leaves_no_record_behind(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for ask in (True, False):
+        with open_page(world, POSTED, record=re.compile("")) as session:
+            assert len(list(tmp_path.glob("agentgym-har-*"))) == 1
+            if ask:
+                requests(session)
+        assert list(tmp_path.glob("agentgym-har-*")) == []
+
+
+# Determinism.
+
+LIVELY = """<title>Lively</title><p id=date></p><p id=numbers></p><p id=late></p><p id=steps></p><p id=net></p>
+<button onclick="load()">Load</button> <a href='/second'>Second</a><script>
+const seconds = () => Math.round(Date.now() / 1000);
+const show = (text) => setTimeout(() => net.textContent += text + seconds(), 150);
+const load = () => fetch('/data').then((r) => r.text()).then(show);
+date.textContent = new Date().toString();
+numbers.textContent = [Math.random(), crypto.getRandomValues(new Uint32Array(2))];
+let n = 0; const step = () => { if (++n < 100) requestAnimationFrame(step); else steps.textContent = 'done' }; step();
+setInterval(() => late.textContent = seconds() + ' ' + Math.round(performance.now() / 1000), 70);
+</script>"""
+
+SECOND = "<p id=p></p><script>p.textContent = Date.now() + ' ' + Math.random()</script><a href='/'>Back</a>"
+
+
+def views_of(world: World, seed: int) -> list[str]:
+    world[1].pages |= {"/data": "data", "/second": SECOND}
+    with open_page(world, LIVELY, seed=seed) as session:
+        views = [session.view().text]
+        for act in (
+            lambda: session.click(ref(session, "button", "Load")),
+            lambda: session.wait(3),
+            lambda: session.click(ref(session, "link", "Second")),
+            session.back,
+        ):
+            act()
+            views.append(session.view().text)
+    return views
+
+
+def test_the_same_seed_gives_the_same_views(world):
+    first = views_of(world, 1)
+    for _ in range(3):
+        assert views_of(world, 1) == first
+
+
+def test_page_time_stands_still_between_actions(world):
+    with open_page(world, LIVELY) as session:
+        session.view()
+        assert session.view() == session.view()

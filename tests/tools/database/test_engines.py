@@ -108,17 +108,6 @@ def test_equal_specs_share_one_database_and_handles_close_alone(pool):
         second.close()
 
 
-def test_idle_databases_are_bounded_and_reopened_on_demand():
-    pool = DatabasePool(idle=2)
-    specs = [DatabaseSpec(f"d{i}", (Table("t", (Column("a", "INTEGER"),), ((i,),)),)) for i in range(4)]
-    for engine in ENGINES:
-        for i in [0, 1, 2, 3, 0, 1, 3]:
-            with pool.open(specs[i], engine) as database:
-                assert database.query("SELECT a FROM t").rows == ((i,),)
-            assert len(pool._entries) <= 2
-    pool.close()
-
-
 @each_row("engine", ENGINES)
 def test_an_invalid_spec_is_a_usage_error(pool, engine):
     twice = DatabaseSpec("twice", (Table("t", (Column("a", "INTEGER"),), ((1,), (1,)), "a"),))

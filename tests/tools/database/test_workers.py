@@ -66,15 +66,6 @@ def test_a_stuck_worker_is_killed_and_replaced(pool):
         assert database.query(COUNT).rows == ((3, 6),)
 
 
-def test_an_interrupted_statement_leaves_the_worker_alive(pool):
-    with pool.open(SPEC, "duckdb") as database:
-        pids = pool.worker_pids()
-        with pytest.raises(QueryError, match="stopped after"):
-            database.query(ENDLESS, QueryLimits(timeout_s=0.2))
-        assert pool.worker_pids() == pids
-        assert database.query(COUNT).rows == ((3, 6),)
-
-
 class DyingProcess(WorkerProcess):
     """A worker that dies during every statement."""
 

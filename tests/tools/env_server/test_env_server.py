@@ -13,14 +13,12 @@ from typer.testing import CliRunner
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
-from starlette.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from agentgym import UsageError
 from agentgym.cli.app import app
 from agentgym.interop.served.wire import PROTOCOL
 from agentgym.tools.env_server.offer import EnvServing
-from agentgym.tools.serving.answers import has_token
 from tests.rows import each_row
 from tests.served_envs import CANARY, HELD, TOKEN, HeldEnv, RawStream, Served, call, post, served, served_process
 from tests.serving_cases import HANG_S
@@ -63,17 +61,6 @@ def test_a_websocket_needs_the_token(server: Served):
         with pytest.raises(InvalidStatus) as refused:
             RawStream(server.port, token)
         assert refused.value.response.status_code == 403
-
-
-def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
-    from agentgym.tools.serving import answers
-
-    compared: list[bytes] = []
-    real = answers.hmac.compare_digest
-    monkeypatch.setattr(answers.hmac, "compare_digest", lambda a, b: compared.append(a) or real(a, b))
-    for token in (TOKEN, "x"):
-        assert has_token(Headers({"authorization": f"Bearer {token}"}), TOKEN) is (token == TOKEN)
-    assert len(compared) == 2
 
 
 def test_a_short_token_is_refused():
@@ -147,16 +134,6 @@ def test_an_http_request_beyond_the_time_limit_is_answered_with_504():
         late = post(server, f"/sessions/{session}/step", action=call("wait"))
         assert (late.status_code, late.json()["error"]["kind"]) == (504, "out_of_time")
         assert late.json()["error"]["facts"]["reason"] == "step_time"
-
-
-def test_a_full_server_answers_with_retry_after():
-    with served(HELD, sessions=2) as server:
-        first, _ = opened(server), opened(server)
-        full = post(server, "/sessions")
-        assert (full.status_code, full.headers["Retry-After"]) == (503, "1")
-        assert full.json()["error"]["kind"] == "busy"
-        server.client.delete(f"/sessions/{first}")
-        assert post(server, "/sessions").status_code == 200
 
 
 def test_metrics_count_sessions_requests_and_seconds(server: Served):

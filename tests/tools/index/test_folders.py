@@ -14,8 +14,6 @@ import pytest
 
 from agentgym.base.errors import UsageError
 from agentgym.tools.index import Document, LocalIndex, build_index, content_hash, open_index
-from agentgym.tools.index.backends.fts5 import Fts5
-from agentgym.tools.index.engine import IndexEngine
 from tests.rows import each_row
 from tests.tools.index.index_cases import DOCUMENTS, FOLDERS, LEXICAL, build, encode, ids
 
@@ -64,29 +62,6 @@ def test_concurrent_builders_leave_one_index(tmp_path):
     outputs = {builder.communicate()[0] for builder in builders}
     assert outputs == {f"moldavia {content_hash(DOCUMENTS)}\n"}
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-@each_row("fails", [False, True])
-def test_an_index_replaced_during_opening_is_opened_completely(tmp_path, fails):
-    build(tmp_path / "x", "fts5").close()
-    new = [Document("new", "", "a new text about vaslui")]
-    opened: list[IndexEngine] = []
-
-    def open_slowly(folder, encoder):
-        """At the first attempt, let a builder replace the index."""
-        engine = Fts5().open(folder, encoder)
-        opened.append(engine)
-        if len(opened) == 1:
-            build(tmp_path / "x", "fts5", new).close()
-            if fails:
-                engine.close()
-                raise FileNotFoundError("a file of the old folder")
-        return engine
-
-    index = LocalIndex(tmp_path / "x", open_slowly, None)
-    assert (index.content, len(index), ids(index.search("vaslui"))) == (content_hash(new), 1, ["new"])
-    assert len(opened) == 2
-    index.close()
 
 
 @pytest.mark.real
@@ -154,12 +129,6 @@ def test_broken_files_of_an_index_are_reported(tmp_path, content):
         open_index(tmp_path / "x")
 
 
-def test_the_error_for_an_unknown_backend_names_the_backends(tmp_path):
-    with pytest.raises(UsageError, match="unknown index backend 'lucene'; choose one of: tantivy, trigrams"):
-        build_index(DOCUMENTS, tmp_path / "x", "lucene")
-    assert list(tmp_path.iterdir()) == []
-
-
 @each_row(
     "document, message",
     [
@@ -172,11 +141,3 @@ def test_the_error_for_an_unknown_backend_names_the_backends(tmp_path):
 def test_an_invalid_document_is_reported(tmp_path, document, message):
     with pytest.raises(UsageError, match=message):
         build_index([document], tmp_path / "x")
-
-
-@each_row("backend", ON_DISK)
-def test_lone_surrogates_in_texts_become_question_marks(tmp_path, backend):
-    index = build(tmp_path / "x", backend, [Document("a", "t\ud800", "some \udfff text", {"f": "\ud800"})])
-    assert (index.open("a").title, index.open("a").text) == ("t?", "some ? text")
-    assert ids(index.search("text", filters={"f": "?"})) == ["a"]
-    index.close()

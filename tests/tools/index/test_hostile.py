@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.tools.index import Document
-from agentgym.tools.index.snippets import MAX_TERM_CHARS, MAX_TERMS, query_terms, tokens
+from agentgym.tools.index.snippets import tokens
 from tests.rows import each_row
-from tests.tools.index.index_cases import ALL, LEXICAL, build, built
+from tests.tools.index.index_cases import ALL, LEXICAL, built
 
 HOSTILE = [
     "", " \t\n", "!?()[]{}\"'*+-~^:\\/|&<>=@#$%", "\x00", "\ud800", "\udfff prince \ud800", "prince\x00river", "😀🎉",
@@ -47,15 +46,6 @@ def test_syntax_in_a_query_is_ignored(indexes, backend, query, plain):
     assert lexical.search(query, 10) == lexical.search(plain, 10)
 
 
-def test_queries_and_words_are_truncated():
-    terms = query_terms(" ".join(f"w{number}" for number in range(1_000)))
-    assert terms == tuple(f"w{number}" for number in range(MAX_TERMS))
-    assert query_terms("river River RIVER") == ("river",)
-    long = "x" * 1_000
-    assert tokens(f"{long} {long}é") == ["x" * MAX_TERM_CHARS] * 2
-    assert query_terms(long) == ("x" * MAX_TERM_CHARS,)
-
-
 @each_row(
     "text, words",
     [
@@ -68,12 +58,3 @@ def test_queries_and_words_are_truncated():
 )
 def test_text_is_split_into_folded_words(text, words):
     assert tokens(text) == words
-
-
-def test_hits_of_a_huge_document_are_small(tmp_path):
-    huge = Document("huge", "title " * 100_000, "needle in a haystack of words. " * 30_000)
-    for backend in LEXICAL:
-        index = build(tmp_path / backend, backend, [huge])
-        (hit,) = index.search("needle")
-        assert (hit.id, len(hit.title) + len(hit.snippet) <= 500) == ("huge", True), backend
-        index.close()

@@ -87,15 +87,6 @@ def test_the_same_seed_query_and_step_give_the_same_hits(inner: Index):
     assert [SimulatedIndex(inner, seed=8).at(150).search(f"born in {town}", 5) for town in TOWNS] != expected
 
 
-def test_progress_does_not_change_a_view_of_an_earlier_step(inner: Index):
-    simulated = SimulatedIndex(inner, WHOLE, seed=1)
-    view = simulated.at(5)
-    before = view.search("Greta Tarn", 8)
-    simulated.set_progress(100)
-    assert view.search("Greta Tarn", 8) == before
-    assert simulated.search("Greta Tarn", 8) != before
-
-
 def test_noise_is_about_other_subjects(inner: Index):
     simulated = SimulatedIndex(inner, WHOLE, seed=2, misleading=0.0)
     related = {hit.id for hit in inner.search("Cora Quill", 50)}

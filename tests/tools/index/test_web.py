@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-import threading
+import ssl
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import trustme
 
 from agentgym.base.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.index.addresses import AddressRefused, is_public, public_address
@@ -151,24 +152,6 @@ def test_record_mode_replaces_and_auto_mode_keeps_answers(tmp_path: Path):
     for mode, expected in [("record", b"one"), ("record", b"two"), ("auto", b"two"), ("replay", b"two")]:
         with closing(Cassette(tmp_path / "c", mode)) as cassette:
             assert cassette.ask({"q": 1}, lambda: RecordedAnswer({}, next(answers))).body == expected
-
-
-def test_concurrent_equal_requests_are_sent_once(tmp_path: Path):
-    calls: list[int] = []
-    together = threading.Barrier(16)
-
-    def live() -> RecordedAnswer:
-        calls.append(1)
-        return RecordedAnswer({"n": len(calls)})
-
-    def ask(_: int) -> RecordedAnswer:
-        together.wait(60)
-        return cassette.ask({"q": "\ud800"}, live)
-
-    with closing(Cassette(tmp_path / "c")) as cassette, ThreadPoolExecutor(16) as threads:
-        answers = list(threads.map(ask, range(16)))
-    assert len(calls) == 1
-    assert set(map(str, answers)) == {str(RecordedAnswer({"n": 1}))}
 
 
 def test_an_unusable_cassette_is_reported(tmp_path: Path):
@@ -322,3 +305,45 @@ def test_parsing_a_hostile_page_ends(piece: str):
 )
 def test_html_is_read_as_displayed(page: str, text: str):
     assert readable(page).text == text
+
+
+@dataclass
+class Site:
+    """A server with a certificate for pages.test, and the names and hosts that clients requested."""
+
+    port: int = 0
+    names: list[str | None] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    authority, site = trustme.CA(), Site()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    monkeypatch.setattr("certifi.where", lambda: str(tmp_path / "authority.pem"))
+    monkeypatch.setattr("agentgym.tools.index.web.index.public_address", lambda *_, **__: "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("pages.test").configure_cert(context)
+    context.sni_callback = lambda _, name, __: site.names.append(name)
+
+    class Page(QuietHandler):
+        def do_GET(self) -> None:
+            site.hosts.append(self.headers["host"])
+            self.send_body(200, b"<title>Safe</title><p>hello")
+
+    with serving(Page, context) as url:
+        site.port = urlsplit(url).port or 0
+        yield site
+
+
+def test_the_certificate_of_the_name_is_accepted_at_the_checked_address(site: Site, tmp_path: Path):
+    page = reading(tmp_path).read(f"https://pages.test:{site.port}/a")
+    assert (page.title, page.text) == ("Safe", "hello")
+    assert site.names == ["pages.test"]
+    assert site.hosts == [f"pages.test:{site.port}"]
+
+
+def test_a_certificate_for_another_name_is_refused(site: Site, tmp_path: Path):
+    with pytest.raises(ToolError, match="could not be opened"):
+        reading(tmp_path).read(f"https://other.test:{site.port}/a")
+    assert site.hosts == []

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import pytest
 
@@ -24,7 +21,6 @@ from starlette.routing import Route  # noqa: E402
 
 from agentgym.core.engine.threads import blocking  # noqa: E402
 from agentgym.interop.bodies import while_connected  # noqa: E402
-from agentgym.tools.serving import running as guard  # noqa: E402
 from agentgym.tools.serving import running as module  # noqa: E402
 from agentgym.tools.serving.answers import HANDLERS, in_pieces  # noqa: E402
 from agentgym.tools.serving.bodies import read_body  # noqa: E402
@@ -88,8 +84,8 @@ def app() -> Iterator[App]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let servers wait for hardly a moment."""
-    monkeypatch.setattr(guard, "PATIENCE_S", 0.1)
-    monkeypatch.setattr(guard, "_BYTES_PER_S", 1 << 30)
+    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(module, "_BYTES_PER_S", 1 << 30)
 
 
 def status_of(answer: bytes) -> int:
@@ -139,31 +135,6 @@ def test_requests_beyond_the_limit_get_retry_after(app: App, monkeypatch: pytest
         app.go_on.set()
         assert [call.result().text for call in waiting] == ["waited"] * 2
         assert server.client.get("/").text == "fine"
-
-
-@pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize("sent", [b"", GET, POST + b"content-length: 9\r\n\r\n0123", GET + b"\r\n"])
-def test_a_connection_without_a_whole_request_is_dropped(app: App, sent: bytes):
-    with running(app.asgi) as server, raw(server.port, sent) as connection:
-        assert all_of(connection)[9:12] in (b"", b"200")
-        until(lambda: server.connections == 0)
-
-
-@pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n", POST + b"content-length: 100000000\r\n\r\n"])
-def test_sending_bit_by_bit_gains_no_time(app: App, sent: bytes):
-    with running(app.asgi, body_bytes=1 << 30) as server, raw(server.port, sent) as connection:
-        drip(connection)
-
-
-def drip(connection: socket.socket) -> None:
-    """Send a little, again and again, until the server has enough of it."""
-    connection.settimeout(0.02)
-    with suppress(ConnectionError):
-        while True:
-            connection.sendall(b"a: b\r\n")
-            with suppress(TimeoutError):
-                connection.recv(1)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -219,38 +190,6 @@ def test_a_malformed_request_is_refused_without_side_effects(app: App, caplog: p
             assert answer[9:12] in (b"400", b""), name  # the answer is lost if more was sent
             assert server.client.get("/").text == "fine"
     assert not [record for record in caplog.records if record.exc_info]
-
-
-_FEW_FILES = """
-import resource
-from starlette.responses import Response
-from agentgym.tools.serving.running import listen, run_server, url_of
-
-resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
-
-async def app(scope, receive, send):
-    if scope["type"] == "http":
-        await Response(b"fine")(scope, receive, send)
-
-listening = listen("127.0.0.1", 0)
-print(url_of(listening), flush=True)
-run_server(app, listening)
-"""
-
-
-def test_a_server_with_few_files_goes_on_when_all_are_taken():
-    command = [sys.executable, "-c", _FEW_FILES]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout
-        url = process.stdout.readline().strip()
-        try:
-            with ExitStack() as held:
-                for _ in range(60):
-                    held.enter_context(raw(int(url.rpartition(":")[2]), b"GET /"))
-                assert httpx.get(url, trust_env=False, timeout=HANG_S).text == "fine"
-        finally:
-            process.terminate()
-        process.wait(HANG_S)
 
 
 def test_a_request_that_outlives_its_server_is_answered_and_no_failure(app: App, caplog: pytest.LogCaptureFixture):
