@@ -300,9 +300,3 @@ def test_the_same_seed_gives_the_same_views(world):
     first = views_of(world, 1)
     for _ in range(3):
         assert views_of(world, 1) == first
-
-
-def test_page_time_stands_still_between_actions(world):
-    with open_page(world, LIVELY) as session:
-        session.view()
-        assert session.view() == session.view()

@@ -24,7 +24,6 @@ from agentgym.tools.database import *
 spec = DatabaseSpec('s', (Table('t', (Column('a', 'INTEGER'),), ((1,),)),))
 open_database(spec).query('SELECT * FROM t')
 """
-ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 
 
 @pytest.fixture

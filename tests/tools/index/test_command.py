@@ -41,8 +41,4 @@ def test_hits_are_shown_without_markup_and_can_be_filtered(folder):
     assert ("tisza" in table, "danube" in table) == (True, False)
     with pytest.raises(UsageError, match="--where takes FIELD=VALUE, not 'hu'"):
         run("search", folder, "river", "--where", "hu")
-
-
-def test_a_document_is_shown_whole_or_in_part(folder):
-    assert run("show", folder, "danube") == "Danube\nA [bold]river[/bold].\n"
     assert "(characters 8 to 13 of 39;" in run("show", folder, "tisza", "--start", "8", "--length", "5")
