@@ -58,10 +58,11 @@ class Fake:
     Args:
         answer: Maps a request's body and its number from 0 to the response.
         strict: Refuse conversations that other servers refuse.
+        about: The answer to all GET requests, which are not recorded; without it they are answered with 404.
     """
 
-    def __init__(self, answer: Callable[[dict[str, Any], int], Said], *, strict: bool = False):
-        self.answer, self.strict = answer, strict
+    def __init__(self, answer: Callable[[dict[str, Any], int], Said], *, strict: bool = False, about: Any = None):
+        self.answer, self.strict, self.about = answer, strict, about
         self.requests: list[dict[str, Any]] = []
         self.headers: list[Mapping[str, str]] = []
         self.paths: list[str] = []
@@ -85,6 +86,9 @@ class Fake:
         class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
             wbufsize = 65_536  # head and body in one packet; otherwise each answer takes 40 ms
+
+            def do_GET(self) -> None:
+                self.send_body(404 if fake.about is None else 200, json.dumps(fake.about).encode())
 
             def do_POST(self) -> None:
                 reply = fake.respond(

@@ -11,15 +11,6 @@ from agentgym.core.engine.steps import Solution
 ODD = "tests.odd_envs:OddEnv"
 
 
-class Unreadable(Exception):
-    """Has no readable text."""
-
-    def __str__(self) -> str:
-        raise SystemExit("str")
-
-    __repr__ = __str__
-
-
 def _nested(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
@@ -74,21 +65,8 @@ class OddEnv(Env):
         self.finish(Reason.SOLVED)
         return "ended"
 
-    @tool
-    def fail(self) -> str:
-        """Raise an error without a text."""
-        raise Unreadable
-
     def details(self) -> dict[str, Any]:
         return {"fine": 1, "odd": VALUES[self.odd]()} if self.odd else {}
 
     def solution(self, task: Task) -> Solution:
         yield ToolCall("end", {"odd": "bytes"})
-
-
-class OddOpening(OddEnv):
-    """Opens with messages that JSON cannot represent."""
-
-    def start(self, task: Task) -> Any:
-        super().start(task)
-        return [{"role": "user", "content": "hello", "extra": 10**6_000}]

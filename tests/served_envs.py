@@ -170,8 +170,8 @@ class RawStream:
         self.socket.send(encoded({"id": 1, "op": op, **content}), text=True)
         return self.reply()
 
-    def exchange(self, sent: str | list[str]) -> str:
-        """Send text, whole or in fragments, and return the reply."""
+    def exchange(self, sent: str) -> str:
+        """Send text, and return the reply."""
         self.socket.send(sent)
         return str(self.socket.recv(HANG_S))
 

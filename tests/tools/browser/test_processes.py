@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from agentgym.base.errors import InfrastructureError, UsageError
-from agentgym.tools.browser import BrowserPool, SessionOptions, find_executable
+from agentgym.tools.browser import BrowserPool, SessionOptions
 from tests.browsers import browser_site, look_until_it_fails, need_browser, open_page
+from tests.rows import each_row
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.web]
@@ -57,10 +58,6 @@ def alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if stat_of(pid)[0] != "Z" and command(pid)]
 
 
-def drivers(pid: int | None = None) -> list[int]:
-    return [child for child, line in descendants(pid).items() if "run-driver" in line]
-
-
 def test_a_killed_browser_is_reported_and_replaced():
     with browser_site() as (pool, site):
         before = set(browsers())
@@ -75,39 +72,12 @@ def test_a_killed_browser_is_reported_and_replaced():
         assert pool.sessions == 0
 
 
-def test_a_killed_driver_is_reported_and_replaced():
-    with browser_site() as (pool, site):
-        # Earlier tests may have left the process's shared pool open.
-        before = {*drivers(), *browsers()}
-        session = open_page((pool, site), "<p>ok</p>")
-        chromium = [pid for pid in browsers() if pid not in before]
-        for driver in set(drivers()) - before:
-            os.kill(driver, signal.SIGKILL)
-        with pytest.raises(InfrastructureError):
-            look_until_it_fails(session)
-        assert eventually(lambda: not alive(chromium))
-        with open_page((pool, site), "<p>again</p>") as following:
-            assert following.view().lines == ("again",)
-
-
 def test_a_closed_pool_leaves_no_process():
     before = set(descendants())
     with browser_site() as (pool, site):
         open_page((pool, site), "<p>ok</p>")
         assert set(descendants()) - before
     assert eventually(lambda: not set(descendants()) - before)
-
-
-def test_browsers_are_recycled():
-    others = set(browsers())
-    with browser_site(recycle_after=2, spare=0) as (pool, site):
-        used = set()
-        for _ in range(5):
-            with open_page((pool, site), "<p>ok</p>") as session:
-                session.view()
-                used.update(set(browsers()) - others)
-        assert len(used) >= 2
-        assert eventually(lambda: len(set(browsers()) - others) <= 1)
 
 
 def test_sessions_beyond_the_limit_wait():
@@ -125,22 +95,11 @@ def test_sessions_beyond_the_limit_wait():
 
 def test_the_error_for_a_missing_browser_names_two_ways_to_get_one(monkeypatch):
     need_browser()
-    monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setenv("HOME", "/nonexistent")
+    for name in ("PATH", "HOME"):
+        monkeypatch.setenv(name, "/nonexistent")
     monkeypatch.delenv("AGENTGYM_CHROMIUM", raising=False)
     with BrowserPool() as pool, pytest.raises(UsageError, match=r"playwright install chromium.*AGENTGYM_CHROMIUM"):
         pool.open(SessionOptions(allowed=("http://a.test",)))
-
-
-def test_the_browser_on_the_path_replaces_one_of_another_playwright(monkeypatch, tmp_path):
-    need_browser()
-    if find_executable() is None:
-        pytest.skip("needs a Chromium on the PATH")
-    (tmp_path / "chromium-1").mkdir()
-    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
-    monkeypatch.delenv("AGENTGYM_CHROMIUM", raising=False)
-    with browser_site() as world, open_page(world, "<p>ok</p>") as session:
-        assert session.view().lines == ("ok",)
 
 
 SCRIPT = """
@@ -190,20 +149,14 @@ def wait_for(process: subprocess.Popen[str], *words: str) -> None:
     pytest.fail(f"the process ended without saying {missing}")
 
 
-def test_browsers_end_with_their_process():
-    with started() as process:
-        wait_for(process, "ready")
-        below = list(descendants(process.pid))
-        assert process.wait(60) == 0
-    assert eventually(lambda: not alive(below))
-
-
-def test_a_killed_process_leaves_nothing():
-    with started("stay") as process:
+@each_row("words, is_killed", [((), False), (("stay",), True)])
+def test_browsers_end_with_their_process(words: tuple[str, ...], is_killed: bool):
+    with started(*words) as process:
         wait_for(process, "ready")
         below = list(descendants(process.pid))
         assert below
-        process.kill()
+        if is_killed:
+            process.kill()
     assert eventually(lambda: not alive(below))
 
 

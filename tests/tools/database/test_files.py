@@ -101,45 +101,22 @@ def test_a_missing_or_invalid_file_is_a_usage_error(engine, tmp_path):
         open_file(tmp_path / "missing", engine)
 
 
-BUILT_IN = ["show", "glob", "query", "read_csv", "checkpoint", "insert"]
-BUILT_IN += ["duckdb_settings", "pg_settings", "sqlite_master"]
-
-
-@pytest.fixture
-def named_like_built_ins(tmp_path):
-    path = tmp_path / "names.duckdb"
-    with duckdb.connect(path) as connection:
-        for name in BUILT_IN:
+def test_a_table_named_like_a_built_in_can_be_queried_and_does_not_expose_it(tmp_path):
+    names = ["show", "glob", "query", "read_csv", "duckdb_settings", "sqlite_master"]
+    with duckdb.connect(tmp_path / "names.duckdb") as connection:
+        for name in names:
             connection.execute(f"CREATE TABLE \"{name}\" AS SELECT '{name}' AS own")
-        connection.execute("CREATE VIEW duckdb_secrets AS SELECT 'duckdb_secrets' AS own")
-    return path
-
-
-@each_row("name", [*BUILT_IN, "duckdb_secrets"])
-def test_a_table_named_like_a_built_in_can_be_queried(named_like_built_ins, name):
-    with open_file(named_like_built_ins, "duckdb") as database:
-        assert database.describe(name.upper()).sample.rows == ((name,),)
-        for from_ in (f'"{name}"', f'main."{name}" AS t', f'(SELECT * FROM "{name.upper()}")'):
-            assert database.query(f"SELECT own FROM {from_}").rows == ((name,),)
-        with pytest.raises(QueryError):
-            database.query(f'INSERT INTO "{name}" VALUES (1)')
-
-
-@each_row(
-    "sql",
-    [
-        "SELECT * FROM duckdb_settings()",
-        "SELECT * FROM system.main.duckdb_settings",
-        "SELECT * FROM pg_catalog.pg_settings",
-        "SELECT * FROM glob('/*')",
-        "SELECT * FROM query('SELECT 1')",
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM show, duckdb_databases",
-        "SELECT current_setting('threads') FROM duckdb_settings",
-        "WITH x AS (SELECT * FROM duckdb_extensions) SELECT * FROM duckdb_settings",
-    ],
-)
-def test_a_table_named_like_a_built_in_does_not_expose_the_built_in(named_like_built_ins, sql):
-    with open_file(named_like_built_ins, "duckdb") as database, pytest.raises(QueryError) as caught:
-        database.query(sql)
-    assert caught.value.kind in (QueryErrorKind.FORBIDDEN, QueryErrorKind.SYNTAX)
+    with open_file(tmp_path / "names.duckdb", "duckdb") as database:
+        for name in names:
+            assert database.describe(name.upper()).sample.rows == ((name,),)
+            assert database.query(f'SELECT own FROM main."{name}" AS t').rows == ((name,),)
+        for sql in (
+            "SELECT * FROM duckdb_settings()",
+            "SELECT * FROM system.main.duckdb_settings",
+            "SELECT * FROM query('SELECT 1')",
+            "SELECT * FROM show, duckdb_databases",
+            "WITH x AS (SELECT * FROM duckdb_extensions) SELECT * FROM duckdb_settings",
+        ):
+            with pytest.raises(QueryError) as caught:
+                database.query(sql)
+            assert caught.value.kind in (QueryErrorKind.FORBIDDEN, QueryErrorKind.SYNTAX), sql

@@ -15,10 +15,9 @@ from typer.testing import CliRunner
 
 from agentgym.tools.doctor import command as doctor_command
 from agentgym.tools.doctor.command import Findings, doctor, examine, print_report
-from agentgym.tools.doctor.machine import Fact, MissingPackages, facts, missing_extras
+from agentgym.tools.doctor.machine import Fact, MissingPackages, missing_extras
 from agentgym.tools.sandbox import ProbeResult, SandboxTier, Threat
 from agentgym.tools.sandbox.backend import held, not_held, partly
-from tests.rows import each_row
 
 app = typer.Typer()
 app.command()(doctor)
@@ -51,12 +50,8 @@ def printed(findings: Findings, width: int = 80) -> str:
 def test_a_report_shows_sandboxes_protections_and_missing_extras():
     probes = (ProbeResult(SandboxTier.DOCKER, False, "no daemon answers"), LANDLOCK)
     text = printed(report(*probes, auto_tier=SandboxTier.LANDLOCK))
-    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
-    assert lines["docker"].split()[1] == "no"
-    assert "no daemon answers" in lines["docker"]
-    assert lines["landlock"].split()[1:3] == ["(auto)", "yes"]
-    marks = {line.rsplit(None, 1)[0]: line.split()[-1] for line in text.splitlines() if line.split()}
-    assert (marks["files"], marks["total memory"], marks["kernel"]) == ("●", "◐", "○")
+    for words in ("no daemon answers", "(auto)", "◐"):
+        assert words in text
     assert "pip install 'agentgym-suite[docker]'" in printed(
         report(missing=(MissingPackages("docker", ("docker",)),)), width=40
     )
@@ -67,14 +62,6 @@ def test_weak_sandboxes_alone_are_not_enough():
     assert not report(weak).usable
     assert "No sandbox here" in printed(report(weak))
     assert report(weak, docker).usable
-
-
-@each_row("width", [80, 120])
-def test_a_terminal_shows_whole_lines(width: int):
-    probes = [ProbeResult(tier, True, "words " * 40, dict.fromkeys(Threat, partly("so so"))) for tier in SandboxTier]
-    text = printed(report(*probes, auto_tier=SandboxTier.NAMESPACES), width)
-    assert max(len(line) for line in text.splitlines()) <= width
-    assert "…" not in text
 
 
 def run_doctor(command: list[str], exit_code: int = 0) -> str:
@@ -107,24 +94,6 @@ def test_this_machine_is_examined_without_an_error():
     json.dumps(findings.to_dict())
 
 
-@pytest.mark.real
-def test_the_facts_include_versions_of_every_component():
-    versions = {fact.name: fact.found for fact in facts()}
-    assert versions["python"].startswith("3.")
-    assert {"torch", "trl", "vllm", "docker", "chromium", "playwright", "CUDA"} <= versions.keys()
-
-
-@pytest.mark.real
-def test_the_browser_is_the_one_that_environments_would_start(tmp_path, monkeypatch):
-    browser = tmp_path / "browser"
-    browser.write_text("#!/bin/sh\necho Chromium 1.2.3\n")
-    browser.chmod(0o755)
-    monkeypatch.setenv("AGENTGYM_CHROMIUM", str(browser))
-    assert {fact.name: fact.found for fact in facts()}["chromium"] == "1.2.3"
-    monkeypatch.setenv("AGENTGYM_CHROMIUM", str(tmp_path / "gone"))
-    assert {fact.name: fact.found for fact in facts()}["chromium"] == ""
-
-
 def test_an_extra_is_missing_if_a_package_of_it_is_not_installed_or_too_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -133,7 +102,6 @@ def test_an_extra_is_missing_if_a_package_of_it_is_not_installed_or_too_old(
     folder.joinpath("METADATA").write_text(
         "Metadata-Version: 2.1\nName: agentgym-suite\nVersion: 1\n"
         "Provides-Extra: new\nProvides-Extra: whole\nProvides-Extra: dev\n"
-        "Requires-Dist: not-there-at-all\n"
         "Requires-Dist: NumPy>=1; extra == 'whole'\n"
         "Requires-Dist: nothing-of-this-name; extra == 'whole' and python_version < '3'\n"
         "Requires-Dist: numpy>=999; extra == 'new'\n"
@@ -141,8 +109,3 @@ def test_an_extra_is_missing_if_a_package_of_it_is_not_installed_or_too_old(
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert missing_extras() == [MissingPackages("new", ("numpy", "nothing-of-this-name"))]
-
-
-def test_extras_for_developers_are_not_reported():
-    assert "dev" not in {missing.extra for missing in missing_extras()}
-    assert all(missing.packages and missing.extra in missing.command for missing in missing_extras())

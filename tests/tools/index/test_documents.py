@@ -20,13 +20,10 @@ def jsonl(path, *records):
 @each_row(
     "record, document",
     [
-        ({"id": "a", "title": "T", "text": "x"}, Document("a", "T", "x")),
         ({"_id": 7, "title": None, "body": "x"}, Document("7", "", "x")),
         ({"docid": "d", "contents": '"The Title"\nThe text.\nMore.'}, Document("d", "The Title", "The text.\nMore.")),
         ({"id": "a", "contents": "no title\nhere"}, Document("a", "", "no title\nhere")),
-        ({"id": "a", "contents": '"'}, Document("a", "", '"')),
         ({"id": "a", "title": "Known", "contents": '"Q"\nx'}, Document("a", "Known", '"Q"\nx')),
-        ({"id": "a", "text": ""}, Document("a", "", "")),
         (
             {"id": "a", "text": "x", "year": 1999, "good": True, "tags": ["b", "a"], "none": None},
             Document("a", "", "x", {"year": "1999", "good": "true", "tags": '["b", "a"]'}),
@@ -56,9 +53,6 @@ def test_parquet_is_read(tmp_path):
         Document("1", "A", "x", {"year": "3"}),
         Document("2", "", "y"),
     ]
-    (tmp_path / "broken.parquet").write_text("no")
-    with pytest.raises(UsageError, match="not a Parquet file"):
-        list(read_documents(tmp_path / "broken.parquet"))
 
 
 def test_a_folder_of_texts_is_read_in_order(tmp_path):
@@ -79,7 +73,6 @@ def test_a_folder_of_texts_is_read_in_order(tmp_path):
         ('{"id": 1}', "there is no text; one of these keys must contain it: text, contents, body"),
         ('{"id": 1, "text": 5}', "'text' and 'title' must be strings"),
         ('{"id": "a", "text": "again"}', "the id 'a' is already in use"),
-        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_an_invalid_line_is_reported_with_its_place(tmp_path, line, message):
@@ -96,19 +89,10 @@ def test_an_invalid_line_is_reported_with_its_place(tmp_path, line, message):
         ("d.jsonl", b'{"id": "a", "text": "\xff"}\n', r"d\.jsonl:1: this line is not JSON"),
         ("d.jsonl.gz", gzip.compress(b"x" * 10_000)[:-9], "the compressed file is corrupt"),
         ("d.csv", b"x", r"supported are: \.jsonl, .*\.parquet, and folders"),
-        ("nothing", None, "no such file or folder"),
+        ("d.parquet", b"no", "not a Parquet file"),
     ],
 )
 def test_an_unreadable_source_is_reported(tmp_path, name, content, message):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
+    (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=message):
         list(read_documents(tmp_path / name))
-
-
-def test_an_unreadable_folder_is_reported(tmp_path):
-    with pytest.raises(UsageError, match=r"no \.txt or \.md files"):
-        list(read_documents(tmp_path))
-    (tmp_path / "d.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match=r"d\.txt: this is not UTF-8 text"):
-        list(read_documents(tmp_path))

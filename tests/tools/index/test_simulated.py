@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.index import Document, Index, build_index
 from agentgym.tools.index.cassette import Cassette
-from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex, swaps_for
+from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex
 from agentgym.tools.index.writing import OpenAIEndpoint
+from tests.endpoints import Fake, completion
 from tests.rows import each_row
-from tests.servers import QuietHandler, serving
 
 FIRST = ["Anna", "Bela", "Cora", "Dario", "Edda", "Falk", "Greta", "Hugo", "Ines", "Jorn"]
 LAST = ["Vell", "Marsh", "Okoro", "Lindt", "Sable", "Quill", "Tarn", "Ruiz", "Ames", "Holt"]
@@ -59,10 +57,9 @@ def test_the_schedule_is_zerosearchs(step: float, part: float):
     assert Schedule().at(step) == pytest.approx(part)
 
 
-@each_row("values", [{"start": -0.1}, {"end": 1.1}, {"base": 0}, {"total": 0}])
-def test_an_invalid_schedule_is_refused(values: dict[str, Any]):
+def test_an_invalid_schedule_is_refused():
     with pytest.raises(UsageError):
-        Schedule(**values)
+        Schedule(end=1.1)
 
 
 def test_nothing_is_changed_at_the_start(inner: Index):
@@ -88,15 +85,6 @@ def test_the_same_seed_query_and_step_give_the_same_hits(inner: Index):
     assert second.at(150).search_many([f"born in {town}" for town in TOWNS], 5) == expected
     assert pickle.loads(pickle.dumps(first)).search(f"born in {TOWNS[0]}", 5) == expected[0]
     assert [SimulatedIndex(inner, seed=8).at(150).search(f"born in {town}", 5) for town in TOWNS] != expected
-
-
-def test_progress_does_not_change_a_view_of_an_earlier_step(inner: Index):
-    simulated = SimulatedIndex(inner, WHOLE, seed=1)
-    view = simulated.at(5)
-    before = view.search("Greta Tarn", 8)
-    simulated.set_progress(100)
-    assert view.search("Greta Tarn", 8) == before
-    assert simulated.search("Greta Tarn", 8) != before
 
 
 def test_noise_is_about_other_subjects(inner: Index):
@@ -129,48 +117,14 @@ def test_hits_and_opened_pages_agree(inner: Index):
         assert hit.snippet in {other.snippet for other in simulated.search(hit.title, 10) if other.id == hit.id}
 
 
-def test_values_are_replaced_by_others_of_their_kind():
-    text = "Mara Fenn met Tor Lund at Lake Una on 12 May 1874. In 1901 she sold 3,500 boats, the 2nd time, on a Monday."
-    swaps = swaps_for(text, keep="Mara Fenn", names=["Lake Iro", "Pia Rott", "Sund"], seed="0")
-    assert swaps.values["Lake Una"] == "Lake Iro"
-    assert swaps.values["Tor Lund"] == "Pia Rott"
-    assert 1834 <= int(swaps.values["1874"]) <= 1914
-    assert 1 <= int(swaps.values["12"]) <= 28
-    assert re.fullmatch(r"\d,\d{3}", swaps.values["3,500"])
-    swapped = swaps.apply(text)
-    assert swapped.startswith("Mara Fenn met Pia Rott at Lake Iro on ")
-    words = set(re.findall(r"[\w,]+\b", swapped))
-    assert not {"12", "May", "1874", "1901", "3,500", "2nd", "Monday", "Tor", "Una"} & words
-
-
-class Endpoint:
-    """A chat completions endpoint: its URL, the requests to it, and its answer."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.requests: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
-        self.text = "Document 1: Mount Orr\nIt is 900 m high.\n\n**Document 2:** The Orr\nA river.\nIt is long."
-
-
-@contextmanager
-def endpoint() -> Iterator[Endpoint]:
-    state = Endpoint()
-
-    class Handler(QuietHandler):
-        def do_POST(self) -> None:
-            state.requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            state.keys.append(self.headers.get("authorization"))
-            body = json.dumps({"choices": [{"message": {"role": "assistant", "content": state.text}}]}).encode()
-            self.send_body(200 if self.path == "/v1/chat/completions" else 404, body)
-
-    with serving(Handler) as url:
-        state.url = f"{url}/v1"
-        yield state
+def writing(text: str) -> Fake:
+    """An endpoint whose model writes this text."""
+    return Fake(lambda *_: completion(text))
 
 
 def test_a_model_can_write_the_documents(inner: Index):
-    with endpoint() as server, closing(OpenAIEndpoint(server.url, "tiny")) as writer:
+    server = writing("Document 1: Mount Orr\nIt is 900 m high.\n\n**Document 2:** The Orr\nA river.\nIt is long.")
+    with server.serving() as url, closing(OpenAIEndpoint(url, "tiny")) as writer:
         simulated = SimulatedIndex(inner, seed=1, generator=writer).at(0, background="Mount Orr is 900 m high.")
         first, second = simulated.search("How high is Mount Orr?", 2)
         assert (first.title, first.snippet) == ("Mount Orr", "It is 900 m high.")
@@ -183,19 +137,18 @@ def test_a_model_can_write_the_documents(inner: Index):
 
 def test_documents_written_by_a_model_are_replayed(inner: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ORR_KEY", "a-secret-key")
-    with endpoint() as server:
-        server.text = "Document 1: Key\nThe key is a-secret-key."
-        with closing(OpenAIEndpoint(server.url, "tiny", "ORR_KEY", cassette=Cassette(tmp_path / "c"))) as writer:
+    server = writing("Document 1: Key\nThe key is a-secret-key.")
+    with server.serving() as url:
+        with closing(OpenAIEndpoint(url, "tiny", "ORR_KEY", cassette=Cassette(tmp_path / "c"))) as writer:
             hits = SimulatedIndex(inner, generator=writer).search("Mount Orr", 2)
-        assert server.keys == ["Bearer a-secret-key"]
-    with closing(OpenAIEndpoint(server.url, "tiny", cassette=Cassette(tmp_path / "c", "replay"))) as writer:
+        assert server.headers[0]["Authorization"] == "Bearer a-secret-key"
+    with closing(OpenAIEndpoint(url, "tiny", cassette=Cassette(tmp_path / "c", "replay"))) as writer:
         assert SimulatedIndex(inner, generator=writer).search("Mount Orr", 2) == hits
     assert b"a-secret-key" not in (tmp_path / "c").read_bytes()
     assert "a-secret-key" not in hits[0].snippet
 
 
 def test_a_model_that_writes_nothing_is_an_infrastructure_error(inner: Index):
-    with endpoint() as server, closing(OpenAIEndpoint(server.url, "tiny")) as writer:
-        server.text = " \n "
-        with pytest.raises(InfrastructureError, match="no documents"):
-            SimulatedIndex(inner, generator=writer).search("x", 5)
+    failing = pytest.raises(InfrastructureError, match="no documents")
+    with writing(" \n ").serving() as url, closing(OpenAIEndpoint(url, "tiny")) as writer, failing:
+        SimulatedIndex(inner, generator=writer).search("x", 5)

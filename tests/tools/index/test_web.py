@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-import threading
+import ssl
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import trustme
 
 from agentgym.base.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.index.addresses import AddressRefused, is_public, public_address
@@ -41,7 +42,6 @@ class Web:
         self.pages: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.results: Any = {"results": []}
-        self.failures = 0
         self.url = ""
 
     def page(self, path: str, body: str | bytes, kind: str = "text/html; charset=utf-8", status: int = 200) -> str:
@@ -63,8 +63,7 @@ class Handler(QuietHandler):
         self.web.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
         path = urlsplit(self.path).path
         if path == "/search":
-            self.web.failures -= 1
-            self.send_body(503 if self.web.failures >= 0 else 200, json.dumps(self.web.results).encode())
+            self.send_body(200, json.dumps(self.web.results).encode())
         elif path == "/drip":
             self.drip()
         else:
@@ -74,7 +73,6 @@ class Handler(QuietHandler):
 
     def drip(self) -> None:
         self.send_response(200)
-        self.send_header("content-type", "text/plain")
         self.end_headers()
         with suppress(OSError):  # the client leaves
             for _ in range(40):
@@ -104,10 +102,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
 
 
-def searching(web: Web, cassette: Cassette, **options: Any) -> Any:
-    pages = WebPages(cassette, options.pop("limits", PageLimits(allow_private=True)))
-    options = {"backoff_s": 0.001, "rate": TokenBucket(10_000, 100)} | options
-    return closing(WebSearch("searxng", url=web.url, cassette=cassette, pages=pages, **options))
+def searching(web: Web, cassette: Cassette) -> Any:
+    pages = WebPages(cassette, PageLimits(allow_private=True))
+    return closing(WebSearch("searxng", url=web.url, cassette=cassette, pages=pages, rate=TokenBucket(10_000, 100)))
 
 
 def reading(tmp_path: Path, **limits: Any) -> WebPages:
@@ -126,18 +123,6 @@ def test_pages_are_found_and_opened_as_text(web: Web, tmp_path: Path):
         assert page.text == "Orr\n\nThe Orr is 900 m high.\n\n- one\n- two\n\na | b"
         assert index.open(second.id, (5, 12)).text == page.text[5:12]
         assert index.search("...") == []
-
-
-def test_recorded_answers_are_reused(web: Web):
-    web.page("/1", PAGE)
-    with closing(WebSearch("searxng", url=web.url)) as index:
-        index.pages.limits = PageLimits(allow_private=True)
-        first, second = ([index.search("orr", k=3), index.open(web.url + "/1")] for _ in range(2))
-        assert len(index) == 2
-    assert first == second
-    assert len(web.requests) == 2
-    assert len(index.search("orr", k=1)) == 1
-    index.close()
 
 
 def test_a_recording_is_replayed_without_the_server(web: Web, tmp_path: Path):
@@ -167,24 +152,6 @@ def test_record_mode_replaces_and_auto_mode_keeps_answers(tmp_path: Path):
     for mode, expected in [("record", b"one"), ("record", b"two"), ("auto", b"two"), ("replay", b"two")]:
         with closing(Cassette(tmp_path / "c", mode)) as cassette:
             assert cassette.ask({"q": 1}, lambda: RecordedAnswer({}, next(answers))).body == expected
-
-
-def test_concurrent_equal_requests_are_sent_once(tmp_path: Path):
-    calls: list[int] = []
-    together = threading.Barrier(16)
-
-    def live() -> RecordedAnswer:
-        calls.append(1)
-        return RecordedAnswer({"n": len(calls)})
-
-    def ask(_: int) -> RecordedAnswer:
-        together.wait(60)
-        return cassette.ask({"q": "\ud800"}, live)
-
-    with closing(Cassette(tmp_path / "c")) as cassette, ThreadPoolExecutor(16) as threads:
-        answers = list(threads.map(ask, range(16)))
-    assert len(calls) == 1
-    assert set(map(str, answers)) == {str(RecordedAnswer({"n": 1}))}
 
 
 def test_an_unusable_cassette_is_reported(tmp_path: Path):
@@ -239,58 +206,31 @@ def test_each_service_gets_requests_in_its_format(web: Web, monkeypatch: pytest.
     assert json.loads(body) == {"q": "high mountains", "num": 10}
 
 
-def test_requests_to_an_overloaded_service_are_retried(web: Web, tmp_path: Path):
-    web.failures = 2
-    with searching(web, Cassette(tmp_path / "c")) as index:
-        assert len(index.search("orr", 2)) == 2
-    assert len(web.requests) == 3
-
-
-def test_concurrent_queries_respect_the_rate_limit(web: Web, tmp_path: Path):
-    slept: list[float] = []
-    rate = TokenBucket(100.0, burst=2, clock=lambda: 0.0, sleep=slept.append)
-    queries = [f"question {n}" for n in range(12)]
-    with searching(web, Cassette(tmp_path / "c"), rate=rate) as index:
-        index.search_many(queries)
-    assert len(slept) == 10
-    assert sorted(parse_qs(urlsplit(path).query)["q"][0] for path, *_ in web.requests) == sorted(queries)
-
-
 @each_row(
-    "url",
+    "address",
     [
-        "http://127.0.0.1:1/", "http://localhost:1/", "http://2130706433/", "http://0x7f.1/", "http://127.1/",
-        "http://10.0.0.1/", "http://192.168.1.1/", "http://169.254.169.254/latest/", "http://0.0.0.0/",
-        "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://[fe80::1]/", "http://[fd00::1]/", "http://224.0.0.1/",
+        "127.0.0.1", "localhost", "2130706433", "0x7f.1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0",
+        "[::1]", "[::ffff:127.0.0.1]", "[fe80::1]", "[fd00::1]", "224.0.0.1", "[64:ff9b::7f00:1]", "[2002:7f00:1::]",
+        "100.64.0.1", "255.255.255.255",
     ],
 )  # fmt: skip
-def test_private_addresses_are_refused(url: str, tmp_path: Path):
+def test_private_addresses_are_refused(address: str, tmp_path: Path):
     with pytest.raises(ToolError, match="not on the public internet"):
-        WebPages(Cassette(tmp_path / "c")).read(url)
+        WebPages(Cassette(tmp_path / "c")).read(f"http://{address}:1/")
+
+
+@each_row("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822"])
+def test_public_addresses_are_accepted(address: str):
+    assert is_public(address)
 
 
 @each_row(
     "url",
-    [
-        "file:///etc/passwd", "ftp://example.org/", "gopher://a/", "javascript:1", "//a/b", "http://", "http://u:p@a/",
-        "x" * 3000, "\ud800",
-    ],
-)  # fmt: skip
+    ["file:///etc/passwd", "javascript:1", "//a/b", "http://", "http://u:p@a/", "x" * 3000, "\ud800"],
+)
 def test_urls_other_than_web_pages_are_refused(url: str, tmp_path: Path):
     with pytest.raises(ToolError, match="not a web page"):
         WebPages(Cassette(tmp_path / "c")).read(url)
-
-
-@each_row(
-    "address, public",
-    [
-        ("93.184.216.34", True), ("2606:2800:220:1:248:1893:25c8:1946", True), ("64:ff9b::5db8:d822", True),
-        ("64:ff9b::7f00:1", False), ("2002:7f00:1::", False), ("::ffff:10.0.0.1", False), ("100.64.0.1", False),
-        ("ff02::1", False), ("::", False), ("255.255.255.255", False),
-    ],
-)  # fmt: skip
-def test_embedded_addresses_are_checked_too(address: str, public: bool):
-    assert is_public(address) is public
 
 
 def test_a_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch):
@@ -311,14 +251,6 @@ def test_a_redirect_to_a_private_address_is_refused(web: Web, tmp_path: Path, mo
     with pytest.raises(ToolError, match="public internet"):
         reading(tmp_path).read(place)
     assert [path for path, *_ in web.requests] == ["/go"]
-
-
-def test_the_request_goes_to_the_checked_address(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    web.page("/a", "hello", "text/plain")
-    monkeypatch.setattr("agentgym.tools.index.web.index.public_address", lambda *_, **__: "127.0.0.1")
-    port = urlsplit(web.url).port
-    assert reading(tmp_path).read(f"http://pages.invalid:{port}/a").text == "hello"
-    assert web.requests[0][1]["host"] == f"pages.invalid:{port}"
 
 
 def test_redirects_are_followed_up_to_a_limit(web: Web, tmp_path: Path):
@@ -342,13 +274,10 @@ def test_the_size_and_time_of_a_page_are_limited(web: Web, tmp_path: Path):
 @each_row(
     "kind, body, text",
     [
-        ("text/plain; charset=iso-8859-1", "é".encode("latin-1"), "é"),
         ("text/plain", "é".encode("cp1252"), "é"),
-        ("text/plain", "\ufeffé".encode(), "é"),
         ("text/html", "<meta charset='windows-1251'>Ж".encode("cp1251"), "Ж"),
         ("text/html; charset=no-such", "<p>é".encode(), "é"),
         ("text/plain; charset=rot13", b"abc", "abc"),
-        ("text/plain; charset=punycode", b"abc-", "abc-"),
         ("text/plain; charset=utf-8", b"\xff\xfea", "\ufffd\ufffda"),
     ],
 )
@@ -356,7 +285,7 @@ def test_text_is_decoded_in_its_charset(kind: str, body: bytes, text: str, web: 
     assert reading(tmp_path).read(web.page("/a", body, kind)).text == text
 
 
-@each_row("piece", ["<!--", "<", "<a ", "</", '<a b=">"', "&#9", "<script>", "<svg>", "<p hidden>", "<![", "\n"])
+@each_row("piece", ["<!--", "<", "<a ", "</", "&#9", "<svg>", "<p hidden>", "<!["])
 def test_parsing_a_hostile_page_ends(piece: str):
     readable((piece * 100_000)[:100_000])
 
@@ -364,19 +293,57 @@ def test_parsing_a_hostile_page_ends(piece: str):
 @each_row(
     "page, text",
     [
-        ("a<br>b", "a\nb"),
         ("<p>a<p>b", "a\n\nb"),
         ("a < b & c &lt; d", "a < b & c < d"),
         ("<div hidden>no<div>no</div></div>yes", "yes"),
-        ("<td hidden>no<td>yes", "yes"),
         ('<a title="x > y">yes</a>', "yes"),
         ("<svg/>yes<svg><text>no</text></svg>", "yes"),
         ("<!-- no > --><noscript>no</noscript>yes<!-- no", "yes"),
         ("<body><p>short</p><article>one article of many</article></body>", "one article of many"),
-        ("<body><main></main><p>outside</p></body>", "outside"),
         ("&#99999999999999;&#65;", "A"),
-        ("", ""),
     ],
 )
 def test_html_is_read_as_displayed(page: str, text: str):
     assert readable(page).text == text
+
+
+@dataclass
+class Site:
+    """A server with a certificate for pages.test, and the names and hosts that clients requested."""
+
+    port: int = 0
+    names: list[str | None] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    authority, site = trustme.CA(), Site()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    monkeypatch.setattr("certifi.where", lambda: str(tmp_path / "authority.pem"))
+    monkeypatch.setattr("agentgym.tools.index.web.index.public_address", lambda *_, **__: "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("pages.test").configure_cert(context)
+    context.sni_callback = lambda _, name, __: site.names.append(name)
+
+    class Page(QuietHandler):
+        def do_GET(self) -> None:
+            site.hosts.append(self.headers["host"])
+            self.send_body(200, b"<title>Safe</title><p>hello")
+
+    with serving(Page, context) as url:
+        site.port = urlsplit(url).port or 0
+        yield site
+
+
+def test_the_certificate_of_the_name_is_accepted_at_the_checked_address(site: Site, tmp_path: Path):
+    page = reading(tmp_path).read(f"https://pages.test:{site.port}/a")
+    assert (page.title, page.text) == ("Safe", "hello")
+    assert site.names == ["pages.test"]
+    assert site.hosts == [f"pages.test:{site.port}"]
+
+
+def test_a_certificate_for_another_name_is_refused(site: Site, tmp_path: Path):
+    with pytest.raises(ToolError, match="could not be opened"):
+        reading(tmp_path).read(f"https://other.test:{site.port}/a")
+    assert site.hosts == []

@@ -32,26 +32,23 @@ EDIT = "--- a/m.py\n+++ b/m.py\n@@ -2,3 +2,3 @@\n two\n-three\n+THREE\n four\n"
 
 
 def random_trees(seed: int) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Two trees of text files that differ by a few edits, deletions and creations."""
+    """Two trees of text files that differ by a few edits, deletions and creations, and of a binary file."""
     rng = random.Random(seed)
     words = ["", "x", "y = 1", "    return y", "def f():", "# é", "z\r", "-- a", "++ b"]
-
-    def text(size: int) -> list[str]:
-        return [rng.choice(words) for _ in range(size)]
-
-    before = {f"d{i % 2}/f{i}.txt": text(rng.randrange(60)) for i in range(4)}
+    before = {f"d{i % 2}/f{i}.txt": rng.choices(words, k=rng.randrange(60)) for i in range(4)}
     after = {path: list(lines) for path, lines in before.items() if rng.random() < 0.8}
     for lines in after.values():
         for _ in range(rng.randrange(4)):
             at = rng.randrange(len(lines) + 1)
-            lines[at : at + rng.randrange(4)] = text(rng.randrange(4))
-    after["new one.txt"] = text(rng.randrange(1, 5))
-    ends = [rng.choice(["", "\n"]) for _ in range(2)]
+            lines[at : at + rng.randrange(4)] = rng.choices(words, k=rng.randrange(4))
+    after["new one.txt"] = rng.choices(words, k=rng.randrange(1, 5))
 
-    def data(tree: dict[str, list[str]], end: str) -> dict[str, bytes]:
-        return {path: ("\n".join(lines) + end).encode() for path, lines in tree.items()}
+    def data(tree: dict[str, list[str]], end: str, binary: bytes) -> dict[str, bytes]:
+        return {"bin": binary} | {path: ("\n".join(lines) + end).encode() for path, lines in tree.items()}
 
-    return data(before, ends[0]), data(after, ends[1])
+    return data(before, rng.choice(["", "\n"]), bytes(range(256))), data(
+        after, rng.choice(["", "\n"]), rng.randbytes(99)
+    )
 
 
 def write_tree(root: Path, tree: dict[str, bytes]) -> None:
@@ -70,18 +67,6 @@ def test_a_diff_turns_one_tree_into_the_other_and_its_reverse_undoes_it(before, 
     text = diff_trees(before, after, context=context)
     assert apply_patch(before, text) == after
     assert apply_patch(after, reverse_patch(text)) == before
-
-
-def test_a_last_line_without_a_newline_does_not_decide_the_line_endings():
-    before, after = {"a.py": b"h\r\na"}, {"a.py": b"h\r\n\n"}
-    assert apply_patch(before, diff_trees(before, after, context=0)) == after
-
-
-@given(st.lists(st.sampled_from("abcd"), max_size=60), st.lists(st.sampled_from("abcd"), max_size=60))
-@settings(max_examples=200)
-def test_diffs_of_repetitive_files_apply(old, new):
-    before, after = ({"f": "".join(f"{line}\n" for line in lines).encode()} for lines in (old, new))
-    assert apply_patch(before, diff_trees(before, after)) == after
 
 
 @given(st.text(max_size=300) | st.builds("".join, st.lists(st.sampled_from(EDIT.splitlines(True)), max_size=12)))
@@ -112,32 +97,6 @@ def test_git_applies_our_diffs_and_we_apply_gits(tmp_path, seed):
     assert apply_patch(before, theirs) == after
 
 
-@pytest.mark.real
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_git_applies_our_binary_patches_and_odd_names(tmp_path):
-    before = {"bin": bytes(range(256)) * 3, 'q"u\n': b"x\n", "gone.bin": b"\0" * 100}
-    after = {"bin": bytes(range(255, -1, -1)) * 3, 'q"u\n': b"y\n", "new.bin": b"\xff\xfe", "empty": b""}
-    write_tree(tmp_path, before)
-    patch = diff_trees(before, after).encode()
-    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=patch, check=True)
-    assert read_tree(tmp_path) == after
-
-
-def test_new_empty_and_deleted_files_are_written_in_gits_format():
-    text = diff_trees({"old": b"x"}, {"new": b"y\n", "empty": b""})
-    assert "new file mode 100644\nindex 0000000000..e69de29bb2\ndiff --git a/new b/new" in text
-    assert "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+y\n" in text
-    assert "deleted file mode 100644" in text
-    assert text.endswith("--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\\ No newline at end of file\n")
-
-
-def test_a_patch_without_binary_contents_does_not_apply():
-    text = diff_trees({"b": b"\0"}, {"b": b"\1\0"}, binary=False)
-    assert "Binary files a/b and b/b differ" in text
-    with pytest.raises(PatchError, match="does not include its contents"):
-        apply_patch({"b": b"\0"}, text)
-
-
 def test_a_hunk_applies_at_the_nearest_matching_place():
     shifted = {"m.py": b"# new\n" * 50 + BEFORE["m.py"]}
     assert apply_patch(shifted, EDIT)["m.py"].endswith(b"two\nTHREE\nfour\nfive\nsix\n")
@@ -157,7 +116,6 @@ def test_a_mismatch_names_hunk_file_line_and_both_texts():
 @each_row(
     "content, reason",
     [
-        (b"one\ntwo \nthree\nfour\n", "only whitespace differs"),
         (b"one\ntwo\nTHREE\nfour\n", "already present at line 2"),
         (b"one\ntwo\n", "the file has 2 lines"),
         (b"one\ntwo\r\nthree\nfour\n", "only the line endings differ"),
@@ -168,11 +126,8 @@ def test_a_mismatch_gives_a_reason(content, reason):
         apply_patch({"m.py": content}, EDIT)
 
 
-def test_fuzz_lets_outer_context_differ_and_zero_fuzz_does_not():
-    tree = {"m.py": b"one\nTWO\nthree\nfour\n"}
-    with pytest.raises(PatchError):
-        apply_patch(tree, EDIT)
-    assert apply_patch(tree, EDIT, fuzz=1) == {"m.py": b"one\nTWO\nTHREE\nfour\n"}
+def test_fuzz_lets_outer_context_differ():
+    assert apply_patch({"m.py": b"one\nTWO\nthree\nfour\n"}, EDIT, fuzz=1) == {"m.py": b"one\nTWO\nTHREE\nfour\n"}
 
 
 def test_a_patch_applies_to_a_file_with_crlf_ends_and_keeps_them():
@@ -203,22 +158,14 @@ def test_plain_diffs_mail_headers_and_stripped_blank_context_are_parsed():
     assert apply_patch({"m.py": b"one\n\ntwo\n"}, text) == {"m.py": b"one\n\n2\n"}
 
 
-def test_a_plain_diff_with_the_epoch_creates_the_file():
-    text = "--- a/n\t1970-01-01 00:00:00.000000000 +0000\n+++ b/n\t2024-01-01 00:00:00 +0000\n@@ -0,0 +1 @@\n+x\n"
-    assert parse_patch(text)[0].old_path is None
-    assert apply_patch({}, text) == {"n": b"x\n"}
-
-
 @each_row(
     "text, line, reason",
     [
         ("hello", 1, "no file patch found"),
         ("@@ -1 +1 @@\n-a\n+b\n", 1, "a hunk without"),
-        ("--- a/f\n+++ b/f\n-a\n", 3, "without a hunk"),
         ("--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n-a\n", 5, "announces 2 old and 1 new lines"),
         ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n+c\n", 5, "more than the announced"),
         ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n+c\n", 6, "counts too few"),
-        ("--- a/f\n+++ b/f\n@@ what @@\n-a\n", 3, "must have the form"),
         ("diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+t\n", 1, "a symbolic link"),
     ],
 )
@@ -240,11 +187,6 @@ def test_paths_that_leave_the_tree_or_enter_gits_folder_are_refused(path):
         diff_trees({}, {path: b"x"})
 
 
-def test_a_file_cannot_be_written_below_a_file():
-    with pytest.raises(PatchError, match="'a' is a file"):
-        apply_patch({"a": b"x\n"}, "--- /dev/null\n+++ b/a/b\n@@ -0,0 +1 @@\n+x\n")
-
-
 def test_binary_contents_that_grow_beyond_their_size_are_refused():
     good = diff_trees({}, {"b": b"\0" * 100})
     with pytest.raises(PatchError, match="not the announced 10"):
@@ -255,12 +197,10 @@ def test_binary_contents_that_grow_beyond_their_size_are_refused():
 
 @pytest.mark.timeout(60)
 def test_diffs_and_similarities_of_hostile_files_end_in_bounded_time():
-    old = "".join(f"x\n{i}\n" for i in range(4000))
-    new = "".join(f"x\n{-i}\n" for i in range(4000))
-    before, after = {"f": old.encode()}, {"f": new.encode()}
+    before, after, other = ({"f": "".join(f"x\n{i * n}\n" for i in range(4000)).encode()} for n in (1, -1, -2))
     patch = diff_trees(before, after)
     assert apply_patch(before, patch) == after
-    assert 0 <= similarity(patch, diff_trees(before, {"f": (new + "y\n").encode()})) < 1
+    assert 0 <= similarity(patch, diff_trees(before, other)) < 1
 
 
 def test_similarity_is_defined_as_in_swe_rl():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from agentgym.tools.sandbox.agent import wire  # noqa: E402
 from agentgym.tools.sandbox.offering import offer_of  # noqa: E402
 from agentgym.tools.sandbox.serve import Serving  # noqa: E402
 from agentgym.tools.sandbox.serve import make_app as sandbox_app  # noqa: E402
+from tests.rows import each_row  # noqa: E402
 from tests.serving_cases import Running, running  # noqa: E402
 
 pytestmark = pytest.mark.real
@@ -28,28 +28,18 @@ TOKEN = secrets.token_hex(16)
 NO_JSON = {
     "nothing": b"",
     "cut short": b'{"queries": ["a"',
-    "followed by more": b'{"queries": ["a"]} {}',
     "not a number": b'{"queries": ["a"], "topk": NaN}',
-    "infinity": b'{"queries": ["a"], "topk": -Infinity}',
     "a number with 5,000 digits": b'{"queries": ["a"], "topk": ' + b"9" * 5000 + b"}",
-    "a name twice": b'{"queries": ["a"], "queries": ["b"]}',
     "a name twice, deep inside": b'{"queries": [{"a": 1, "a": 2}]}',
     "not UTF-8": b'{"queries": ["\xff\xfe"]}',
-    "UTF-16": '{"queries": ["a"]}'.encode("utf-16"),
     "a control character": b'{"queries": ["\x01"]}',
     "deep lists": b'{"queries": ' + b"[" * 60_000 + b"]" * 60_000 + b"}",
-    "deep objects": b'{"a":' * 60_000 + b"1" + b"}" * 60_000,
-    "comments": b"{} // fine?",
 }
 WRONG_TYPES = {
     "a list": b"[]",
-    "a word": b'"queries"',
-    "null": b"null",
     "a number": b"1e400",
-    "names that are none": b'{"queries": {"0": "a"}, "ids": {"0": "a"}, "limits": [], "id": 7}',
     "numbers for names": b'{"queries": [1], "ids": [1], "limits": 5, "id": null}',
     "true for a name": b'{"queries": [true], "ids": [true], "limits": true, "id": true}',
-    "lists in a list": b'{"queries": [["a"]], "ids": [["a"]], "limits": [[1]], "id": ["a"]}',
 }
 
 
@@ -73,7 +63,7 @@ def check_refused(server: Running, path: str, content: bytes, statuses: tuple[in
     assert "\n" not in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("name", NO_JSON)
+@each_row("name", NO_JSON)
 def test_a_body_that_is_not_json_is_a_bad_request(index: Running, sandbox: Running, name: str):
     for path in ("/retrieve", "/open"):
         check_refused(index, path, NO_JSON[name], (400,))
@@ -81,7 +71,7 @@ def test_a_body_that_is_not_json_is_a_bad_request(index: Running, sandbox: Runni
         check_refused(sandbox, path, NO_JSON[name], (400,))
 
 
-@pytest.mark.parametrize("name", WRONG_TYPES)
+@each_row("name", WRONG_TYPES)
 def test_json_of_wrong_types_is_a_clients_mistake(index: Running, sandbox: Running, name: str):
     for path in ("/retrieve", "/open"):
         check_refused(index, path, WRONG_TYPES[name], (422,))
@@ -89,33 +79,14 @@ def test_json_of_wrong_types_is_a_clients_mistake(index: Running, sandbox: Runni
         check_refused(sandbox, path, WRONG_TYPES[name], (400, 422))
 
 
-@pytest.mark.parametrize(
-    "more",
-    [b'"topk": 1e400', b'"topk": 1.0', b'"topk": 1e30', b'"filters": {"a": null}', b'"filters": []', b'"topk": {}'],
-)
-def test_wrong_options_of_a_search_are_a_clients_mistake(index: Running, more: bytes):
-    check_refused(index, "/retrieve", b'{"queries": ["a"], ' + more + b"}", (422,))
-
-
-@pytest.mark.parametrize("span", [b"[0]", b"[0, 1e3]", b"[true, false]", b'["0", "1"]', b"{}", b"7"])
-def test_wrong_spans_are_a_clients_mistake(index: Running, span: bytes):
-    check_refused(index, "/open", b'{"id": "d", "span": ' + span + b"}", (422,))
-
-
-def test_spans_beyond_a_document_are_cut(index: Running):
-    for span in ([-(10**30), 10**30], [0, 10**9], [5, 1]):
-        assert index.client.post("/open", json={"id": "d", "span": span}).status_code == 200
-    assert index.client.post("/open", content=b'{"id": "\\ud800"}').status_code == 404
-
-
 def test_nothing_of_a_body_is_read_without_the_token(sandbox: Running):
-    for path in ("/", "/renew", "/sandboxes", "/sandboxes/x/frames", "/nowhere"):
+    for path in ("/", "/sandboxes", "/sandboxes/x/frames", "/nowhere"):
         answer = httpx.post(sandbox.url + path, content=b"x" * (1 << 20), trust_env=False)
         assert answer.status_code == 401
         assert "token" in answer.json()["detail"]
 
 
-def test_a_client_can_name_no_modules_to_import(sandbox: Running, tmp_path: Path):
+def test_a_client_can_name_no_modules_to_import(sandbox: Running):
     answer = sandbox.client.post("/sandboxes", json={"preload": ["antigravity"]})
     assert answer.status_code == 400
     assert "preload" in answer.json()["detail"]
@@ -123,17 +94,12 @@ def test_a_client_can_name_no_modules_to_import(sandbox: Running, tmp_path: Path
 
 FRAMES = {
     "nothing": b"",
-    "less than a length": b"\0\0",
-    "no header": b"\0\0\0\0",
     "a header of 4 GB": b"\xff\xff\xff\xff{}",
     "no JSON": wire.LENGTH.pack(2) + b"{]",
-    "no object": wire.LENGTH.pack(2) + b"[]",
     "deep": wire.LENGTH.pack(60_000) + b"[" * 60_000,
     "cut short": wire.encode({"op": "write", "path": "a", "mode": 0}, [b"12345"])[:-1],
     "followed by another": wire.encode({"op": "health"}) * 2,
-    "blobs that are none": wire.LENGTH.pack(13) + b'{"blobs":"x"}',
     "blobs less than nothing": wire.LENGTH.pack(14) + b'{"blobs":[-1]}',
-    "limits without a number": wire.encode({"op": "health", "limits": {}}),
     "limits that are none": wire.encode({"op": "exec", "limits": {"wall_s": None}}),
     "no such operation": wire.encode({"op": "no such"}),
     "sizes that are none": wire.encode({"op": "read", "path": "a", "max_bytes": "x", "max_entries": -1}),
