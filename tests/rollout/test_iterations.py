@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from agentgym.base.errors import UsageError
-from agentgym.core.endings import Reason
 from agentgym.core.messages import Message
 from agentgym.core.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.core.toolset import tool
@@ -90,13 +89,6 @@ def test_concurrent_iterations_share_the_slots_of_their_engine():
     assert len(kind.envs) <= 2
 
 
-def test_bounds_hold_even_if_the_first_environments_cannot_be_made():
-    kind = narrow(failures=2)
-    with RolloutEngine(Factory(build=kind), ScriptedPolicy(), Limits(retries=0)) as engine:
-        engine.collect(groups(20))
-    assert max(kind.counts) <= 2
-
-
 def test_two_iterations_do_not_play_one_conversation_twice():
     policy = Waiting()
     with RolloutEngine(COUNTER, policy) as engine:
@@ -118,30 +110,6 @@ def test_an_abandoned_iteration_frees_its_slots():
         next(first)
         assert len(list(engine.play(work[20:]))) == 10
         assert len(list(first)) == 19
-
-
-def test_a_caller_that_leaves_while_waiting_takes_no_slot():
-    policy = Waiting()
-
-    async def play_on(engine: RolloutEngine) -> None:
-        async for _ in engine.stream(groups(5)[1:]):
-            pass
-
-    async def leave(engine: RolloutEngine) -> None:
-        waiting = asyncio.create_task(play_on(engine))
-        for _ in range(50):
-            await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-
-    with RolloutEngine(COUNTER, policy, Limits(max_in_flight=1)) as engine:
-        playing = threading.Thread(target=lambda: engine.collect(groups(1)))
-        playing.start()
-        assert eventually(lambda: "policy" in engine.waits.report())
-        asyncio.run(leave(engine))
-        engine._loop.soon(policy.go_on.set)
-        playing.join(60)
-        assert len(engine.collect(groups(5))) == 5
 
 
 def test_a_generator_is_collected_whole_and_two_jobs_of_one_name_are_refused():
@@ -166,17 +134,3 @@ def test_any_error_of_the_work_iterable_propagates():
         with pytest.raises(asyncio.CancelledError, match="mine"):
             list(engine.trajectories(work()))
         assert len(list(engine.trajectories(jobs(2)))) == 2
-
-
-def test_a_policy_that_closes_its_engine_is_refused_and_the_engine_stays_usable():
-    engines: list[RolloutEngine] = []
-
-    def ask(messages: list[Message]) -> None:
-        if engines:
-            engines.pop().close()
-
-    with RolloutEngine(COUNTER, FunctionPolicy("closing", ask)) as engine:
-        engines.append(engine)
-        with pytest.raises(UsageError, match="cannot be closed from inside"):
-            engine.collect(groups(2))
-        assert [t.reason for t in engine.trajectories(jobs(2))] == [Reason.GAVE_UP] * 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,36 +87,6 @@ def test_a_file_or_folder_that_has_changed_is_read_again(tmp_path: Path):
     assert shared(LOADER, tmp_path, {}) is first
     (tmp_path / "inner" / "questions.json").write_text("[]")
     assert shared(LOADER, tmp_path, {}) is not first
-
-
-def test_a_source_that_cannot_be_loaded_is_tried_again(tmp_path: Path):
-    for _ in range(2):
-        with pytest.raises(UsageError, match="cannot be read"):
-            shared(LOADER, write_tasks(tmp_path), {"fails": True})
-    assert len(Watched.loads) == 2
-
-
-def test_only_a_few_unused_sources_stay_in_memory(tmp_path: Path):
-    file = write_tasks(tmp_path)
-    for number in [*range(40), 0]:
-        shared(LOADER, file, {"number": number})
-    assert len(Watched.loads) == 41
-
-
-@pytest.mark.real
-def test_a_child_process_can_load_while_its_parent_was_loading(tmp_path: Path):
-    file = write_tasks(tmp_path)
-    loading = threading.Thread(target=shared, args=(LOADER, file, {"slow": True}))
-    loading.start()
-    assert Watched.started.wait(60)
-    child = os.fork()
-    if not child:
-        Watched.go_on.set()
-        shared(LOADER, file, {"slow": True})
-        os._exit(0)
-    Watched.go_on.set()
-    loading.join()
-    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize(
