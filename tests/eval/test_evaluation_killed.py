@@ -126,21 +126,3 @@ def test_a_killed_evaluation_continues_to_the_same_files_without_repeats(suite: 
     assert len(times) == EPISODES
     assert times.total() <= EPISODES + 3 * CONCURRENCY, "only what was being played is started again"
     assert Counter(task for _, task in whole.started()).total() == EPISODES
-
-
-@pytest.mark.parametrize("cut", ["in the last line", "in the index"])
-def test_half_written_files_of_a_crash_are_repaired(suite: Path, folder: Path, whole: Evaluation, cut: str):
-    evaluation = Evaluation(suite, folder / cut.replace(" ", "-"))
-    shutil.copytree(whole.out, evaluation.out)
-    (evaluation.out / "results.json").unlink()
-    lines = evaluation.file.read_bytes().splitlines(keepends=True)
-    index = evaluation.file.with_name(f"{evaluation.file.name}.index")
-    if cut == "in the last line":
-        evaluation.file.write_bytes(b"".join(lines[:-1]) + lines[-1][:100])
-    else:
-        index.write_bytes(index.read_bytes()[:-40])
-        evaluation.file.write_bytes(b"".join(lines[:-3]))
-    evaluation.finish()
-    assert_the_same(evaluation, whole)
-    assert len(evaluation.started()) == (1 if cut == "in the last line" else 3)
-    assert json.loads((evaluation.out / "run.json").read_text())["runs"][-1]["ended"]

@@ -124,19 +124,6 @@ def test_the_columns_are_documented():
     assert any(line.startswith(f"Version {SCHEMA_VERSION},") for line in lines)
 
 
-def test_a_table_is_replaced_only_by_a_complete_one(table: Path):
-    before = table.read_bytes()
-
-    def episodes():
-        yield trajectory(1), ResultsPlace()
-        raise InfrastructureError("the disk is gone")
-
-    with pytest.raises(InfrastructureError):
-        write_parquet(table, episodes())
-    assert table.read_bytes() == before
-    assert {path.name for path in table.parent.iterdir()} == {"eval.jsonl", "eval.parquet"}
-
-
 @each_row(
     ("content", "message"),
     [("", "no finished episode"), ("nonsense\n", "not a trajectory"), (None, "the input file")],

@@ -152,12 +152,6 @@ def test_only_the_last_of_several_tries_is_scored(file: Path):
     assert len(rescore_file(Replay(file)).scored) == 4
 
 
-def test_a_file_is_scored_by_one_process_at_a_time(file: Path):
-    with held(Annotations(file).file), pytest.raises(UsageError, match="is being written by process"):
-        rescore_file(Replay(file))
-    assert len(rescore_file(Replay(file)).scored) == 4
-
-
 def test_interrupted_scoring_keeps_finished_grades(file: Path, monkeypatch: pytest.MonkeyPatch):
     content = file.read_bytes().splitlines(keepends=True)
     ids = [trajectory.id for trajectory in read_jsonl(file)]

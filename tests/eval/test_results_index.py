@@ -38,15 +38,6 @@ def test_an_entry_has_the_facts_of_its_trajectory(file: Path):
     assert (entry.counts, entry.tags, entry.seed) == (written.counts, written.tags, 7)
 
 
-def test_every_trajectory_is_read_from_its_place(file: Path):
-    index = open_index(file)
-    assert [item.to_dict() for item in index] == [trajectory(number).to_dict() for number in range(5)]
-    assert [json.loads(line)["id"] for line in index.raw_all(index.entries[3:1:-1])] == [
-        "guess/test/3#0",
-        "guess/test/2#0",
-    ]
-
-
 def test_a_stored_index_saves_parsing_the_file(file: Path):
     first = open_index(file).entries
     # Change the indexed content, except for the first line, which identifies the file.
@@ -143,10 +134,3 @@ def test_additions_follow_an_unfinished_last_line(file: Path, end: bytes):
     assert index.add(trajectory(5)).id == "guess/test/5#0"
     assert [item.id for item in index] == [f"guess/test/{number}#0" for number in range(6)]
     assert open_index(file).entries == index.entries
-
-
-def test_a_file_that_does_not_exist_yet_is_empty(tmp_path: Path):
-    index = open_index(tmp_path / "later.jsonl")
-    assert (len(index), list(tmp_path.iterdir())) == (0, [])
-    write_jsonl(tmp_path / "later.jsonl", [trajectory(1)])
-    assert index.refresh() == 1

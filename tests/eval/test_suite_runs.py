@@ -154,19 +154,6 @@ def test_several_policies_play_one_environment_and_are_compared_on_the_same_task
     assert sorted(len(list(read_jsonl(path))) for path in files) == [6, 6], "nothing was played twice"
 
 
-def test_a_folder_of_one_environment_takes_another_policy_but_no_other_arguments(tmp_path: Path):
-    command = ["eval", "--env", "guess", "-n", "2", "--out", str(tmp_path)]
-    assert CliRunner().invoke(app, [*command, "--policy", "silent", "--policy", "scripted"]).exit_code == 0
-    assert CliRunner().invoke(app, [*command, "--policy", "random"]).exit_code == 0
-    results = read_results(tmp_path)
-    assert {row["policy"] for row in results["results"]} == {"silent", "scripted", "random"}
-    assert "guess/test/0" not in json.dumps(results["settings"]), "a hash stands for the tasks"
-    assert CliRunner().invoke(app, ["compare", f"{tmp_path}@silent", f"{tmp_path}@random"]).exit_code == 0
-    for change in (["--set", "max_turns=20"], ["--tasks", "train"], ["--seed", "1"], ["-k", "2"]):
-        result = CliRunner().invoke(app, [*command, *change, "--policy", "random"])
-        assert (result.exit_code, "choose another folder" in result.output) == (2, True), result.output
-
-
 def test_a_policy_that_is_not_compared_is_named_with_the_reason(suite: Suite, tmp_path: Path):
     policies = ["silent", "no_such_module:policy", "tests.eval.test_suite_runs:Unreachable", "scripted"]
     report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))

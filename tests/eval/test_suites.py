@@ -65,19 +65,7 @@ def test_defaults_complete_entries_field_by_field(tmp_path: Path):
     assert [entry.sampling.temperature for entry in file.entries] == [0, 0]
 
 
-def test_an_entry_is_named_like_its_environment(tmp_path: Path):
-    envs = ["agentgym/sql-v0", "sql", "acme/tickets-v3", "receipt:ReceiptEnv"]
-    files = [read_suite_file(write(tmp_path / "s.yaml", {**SUITE, "entries": [{"env": env}]})) for env in envs]
-    assert [name_of(file.entries[0]) for file in files] == ["sql", "sql", "acme-tickets", "receipt-ReceiptEnv"]
-
-
 # Loading.
-
-
-def test_an_unknown_environment_is_refused_with_its_place(tmp_path: Path):
-    path = write(tmp_path / "mine.yaml", {**SUITE, "entries": [ENTRY, {"env": "sqll"}]})
-    with pytest.raises(UsageError, match=r"mine\.yaml: entries\[1\]\.env: unknown environment 'sqll'"):
-        load_suite(path)
 
 
 def test_loading_neither_imports_nor_makes_an_environment(tmp_path: Path):

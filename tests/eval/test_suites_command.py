@@ -36,13 +36,6 @@ def mine(tmp_path: Path) -> str:
 # list, show, stats.
 
 
-def test_all_bundled_suites_are_listed_with_their_version_entries_and_tasks():
-    rows = {line.split()[0]: line.split() for line in run("list").stdout.splitlines() if line.strip()}
-    assert set(bundled_suites()) <= set(rows)
-    assert rows["core"][1:4] == ["2", "8", "162"]
-    assert "humaneval" in rows["humaneval"][4:]
-
-
 def test_a_name_of_both_means_the_environment_without_suite_option():
     assert "guess/test/0" in run("guess", "-n", "1").stdout
     assert "sql/train/0" in run("sql", "-n", "1", "--split", "train").stdout
@@ -83,17 +76,6 @@ def test_options_that_do_not_apply_are_refused(mine: str, words: tuple[str, ...]
     assert message in " ".join(run(*words, code=2).stderr.split())
 
 
-def test_stats_count_tasks_and_measure_prompts(mine: str):
-    rows = [line.split() for line in run("stats", "guess", "-n", "10").stdout.splitlines()]
-    assert [row[:4] for row in rows[1:4]] == [
-        ["train", "10", "train:", "10"],
-        ["validation", "10", "validation:", "10"],
-        ["test", "10", "test:", "10"],
-    ]
-    assert "counter  3      test: 3   1: 3" in run("stats", mine).stdout
-    assert "11, 11, 11" in run("stats", mine).stdout
-
-
 # validate.
 
 
@@ -113,11 +95,6 @@ def test_a_repeated_problem_is_a_fault_only_across_splits(tmp_path: Path):
     )
     output = run("validate", COUNTER, "--split", "train", "-n", "6").stdout
     assert "duplicates: 0 across; 1 more pairs within one split or entry" in output
-
-
-def test_the_same_problem_in_two_entries_of_a_suite_is_a_fault(mine: str):
-    run("pin", COUNTER, "--split", "train", "--entry", "more", "-n", "1", "--out", mine)
-    assert "the same: counter/test/0 (counter) and counter/train/0 (more)" in run("validate", mine, code=1).stdout
 
 
 def test_a_changed_task_is_a_fault_and_pinning_it_makes_a_new_version(tmp_path: Path):

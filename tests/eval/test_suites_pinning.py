@@ -46,13 +46,6 @@ def test_a_change_raises_the_version_and_keeps_comments(tmp_path: Path):
     assert load_suite(path).version == 2
 
 
-def test_a_version_increased_by_hand_is_kept(tmp_path: Path):
-    path = pinned_suite(tmp_path / "mine.yaml")
-    text = path.read_text(encoding="utf-8").replace("version: 1", "version: 7") + "    attempts: 2\n"
-    path.write_text(text, encoding="utf-8")
-    assert pin_suite(path).version == 7
-
-
 def test_changed_and_missing_tasks_are_reported_and_pinned_again(tmp_path: Path):
     file = tmp_path / "lines.txt"
     file.write_text("one\ntwo\nthree\n", encoding="utf-8")
@@ -78,17 +71,6 @@ def test_a_suite_can_be_started_and_grown_entry_by_entry(tmp_path: Path):
         ("small", 2, {}),
         ("large", 3, {"max_turns": 12, "scheme": "outcome"}),
     ]
-
-
-def test_a_suite_written_by_hand_stays_version_1_until_every_entry_has_tasks(tmp_path: Path):
-    entries = [{"env": COUNTER, "name": name} for name in ("a", "b")]
-    path = write(tmp_path / "mine.yaml", {"name": "mine", "version": 1, "entries": entries})
-    assert pin_tasks(path, "a", None, 2).unpinned == ["b"]
-    with pytest.raises(UsageError, match="the entry 'b' has no pinned task"):
-        load_suite(path)
-    done = pin_tasks(path, "b", None, 2)
-    assert (done.unpinned, done.version, load_suite(path).version) == ([], 1, 1)
-    assert pin_tasks(path, "b", None, 1).version == 2
 
 
 @each_row(

@@ -113,9 +113,8 @@ def test_a_caller_can_be_interrupted_at_any_moment(workers: str):
         until(lambda: engine.waits.report() == "no trajectory waits for anything")
 
 
-@pytest.mark.parametrize("workers", ["threads", "processes"])
-def test_a_forked_process_cannot_use_its_parents_engine(workers: str):
-    with RolloutEngine(COUNTER, ScriptedPolicy(), workers=workers) as engine:
+def test_a_forked_process_cannot_use_its_parents_engine():
+    with RolloutEngine(COUNTER, ScriptedPolicy()) as engine:
         play = iter(engine.play(groups(30)))
         next(play)
         child = os.fork()

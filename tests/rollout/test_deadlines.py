@@ -137,23 +137,6 @@ def test_a_generation_over_its_time_is_truncated_and_keeps_its_tokens():
     assert turn.action == policy.codec.decode(trajectory.tokens.completion_ids)
 
 
-@pytest.mark.nightly  # a slow machine samples less
-def test_trained_lengths_equal_sampled_lengths():
-    """Retrying or dropping slow turns would favour short ones."""
-
-    def length(session: str) -> int:
-        return 2 if int(session.partition("#")[2]) % 2 else 10**6
-
-    [group] = groups(1, size=40)
-    trajectories = play_groups(COUNTER, [group], Talker(0.001, length), generation_timeout_s=0.3, retries=2)
-    cut_off = [t for t in trajectories if t.reason is Reason.GENERATION_TIME]
-    assert [t.attempt % 2 for t in cut_off] == [0] * 20
-    assert not any(t.failed for t in trajectories)
-    assert min(t.tokens.sampled for t in cut_off if t.tokens) > max(
-        turn.span[1] - turn.span[0] for t in trajectories if t not in cut_off for turn in t.turns if turn.span
-    )
-
-
 def test_an_episode_has_a_time_limit_of_its_own():
     trajectories = play_groups(COUNTER, groups(2), Talker(0.03, lambda session: 5), episode_timeout_s=0.2)
     assert {t.ending for t in trajectories} == {Ending.TRUNCATED}

@@ -93,14 +93,11 @@ def test_the_script_reacts_to_errors_repetitions_and_the_last_turns():
 
 REVEALING: list[tuple[tuple[str, dict[str, Any], str], bool]] = [
     (("Think about where Ada lives.", NAMES, ""), True),
-    (("Think about where ADA, lives.", NAMES, ""), True),
     (("Think about where Ada lives.", NAMES, "fetch Ada"), False),
     (("Try Mill House.", NAMES, "fetch Ada"), True),
-    (("Try the windmills.", NAMES, ""), False),
     (("Look closer at the names.", NAMES, ""), False),
     (("It is 42.", {"number": 42}, ""), True),
     (("It is 421.", {"number": 42}, ""), False),
-    (("It is 4.5!", {"number": 4.5}, ""), True),
     (("Choose B.", {"choice": "B"}, ""), True),
     (("This would be a choice.", {"choice": "B"}, ""), False),
     (("Order by price descending limit 3", QUERY, ""), True),

@@ -37,56 +37,45 @@ class Waiting(FunctionPolicy):
         await self.go_on.wait()
 
 
-class Narrow(Counter):
-    """At most two at a time, which it records; its first `failures` constructors raise."""
-
-    max_concurrent = 2
-    failures = 0
-    envs: list[Any]
-    running: list[Any]
-    counts: list[int]
-
-    def __init__(self) -> None:
-        self.envs.append(self)
-        if len(self.envs) <= self.failures:
-            raise OSError("not yet")
-        super().__init__()
-
-    def start(self, task: Any) -> None:
-        super().start(task)
-        self.running.append(self)
-        self.counts.append(len(self.running))
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        time.sleep(0.005)  # others may begin meanwhile, if there is room for them
-        self.running.remove(self)
-        return super().done()
-
-
-def narrow(failures: int = 0) -> type[Narrow]:
-    return type("Narrow", (Narrow,), {"failures": failures, "envs": [], "running": [], "counts": []})
-
-
 def test_concurrent_iterations_share_the_slots_of_their_engine():
-    kind = narrow()
+    envs: list[Any] = []
+    running: list[Any] = []
+    counts: list[int] = []
+
+    class Narrow(Counter):
+        max_concurrent = 2
+
+        def __init__(self) -> None:
+            envs.append(self)
+            super().__init__()
+
+        def start(self, task: Any) -> None:
+            super().start(task)
+            running.append(self)
+            counts.append(len(running))
+
+        @tool
+        def done(self) -> str:
+            """Say that the goal is reached."""
+            time.sleep(0.005)  # others may begin meanwhile, if there is room for them
+            running.remove(self)
+            return super().done()
+
     ids: list[str] = []
-    with RolloutEngine(Factory(build=kind), ScriptedPolicy(), Limits(max_in_flight=8)) as engine:
+    with RolloutEngine(Factory(build=Narrow), ScriptedPolicy(), Limits(max_in_flight=8)) as engine:
         work = groups(30)
 
         def play(share: list[Group]) -> None:
             ids.extend(played.group.task.id for played in engine.play(share))
 
-        shares = [work[0:12], work[12:24], work[24:30], []]
-        playing = [threading.Thread(target=play, args=(share,)) for share in shares]
+        playing = [threading.Thread(target=play, args=(share,)) for share in (work[:12], work[12:24], work[24:], [])]
         for thread in playing:
             thread.start()
         for thread in playing:
             thread.join(60)
     assert sorted(ids) == sorted(group.task.id for group in work)
-    assert max(kind.counts) <= 2
-    assert len(kind.envs) <= 2
+    assert max(counts) <= 2
+    assert len(envs) <= 2
 
 
 def test_two_iterations_do_not_play_one_conversation_twice():

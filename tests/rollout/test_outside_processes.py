@@ -74,20 +74,3 @@ def test_the_programs_of_an_environment_end_with_its_process(tmp_path: Path):
     programs = [int(file.name) for file in tmp_path.iterdir()]
     assert len(programs) == 2
     assert eventually(lambda: not any(map(psutil.pid_exists, programs)))
-
-
-@pytest.mark.parametrize("workers", ["threads", "processes"])
-def test_a_message_of_a_policy_is_json_data_or_the_policys_fault(workers: str):
-    wraps: list[tuple[Any, Reason | None]] = [
-        (MappingProxyType, None),
-        (lambda message: {**message, "extra": threading.Lock()}, Reason.INFRASTRUCTURE),
-    ]
-    for wrap, reason in wraps:
-
-        def ask(messages: list[Message], wrap: Any = wrap) -> Any:
-            return wrap(call("add", number=1)) if len(messages) < 4 else None
-
-        [trajectory] = play("tests.counter_env:Counter", workers, 1, FunctionPolicy("odd", ask))
-        content(trajectory)
-        assert trajectory.reason is (reason or Reason.GAVE_UP)
-        assert trajectory.component == (reason and "policy")

@@ -89,23 +89,6 @@ def test_a_file_or_folder_that_has_changed_is_read_again(tmp_path: Path):
     assert shared(LOADER, tmp_path, {}) is not first
 
 
-@pytest.mark.parametrize(
-    ("kind", "kwargs"),
-    [
-        (SQLEnv, {"folder": DATA / "spider_style"}),
-        (SearchEnv, {"folder": DATA / "search_files" / "squad.json"}),
-        (CodeEnv, {"file": "gsm8k.jsonl"}),
-    ],
-)
-def test_environments_on_the_same_files_share_their_tasks(
-    kind: type[Env], kwargs: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "gsm8k.jsonl").write_text(json.dumps({"question": "How many?", "answer": "#### 1"}))
-    first, second = kind(**kwargs), kind(**kwargs)
-    assert first.tasks is second.tasks
-
-
 # In a rollout.
 
 

@@ -103,22 +103,6 @@ def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_i
     assert play_with(factory, policy, work, RayWorkers(factory, 2, actors=1)) == expected
 
 
-def test_a_limit_of_environments_holds_in_every_actor_and_rollouts_share_a_cluster(cluster: Any):
-    factory = EnvFactory("tests.rollout.worker_envs:LocatedOnANode", {})
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers="ray") as engine:
-        played_groups = engine.collect(groups(30))
-        assert asyncio.run(_at_once(factory)) == 2 * NODES
-    assert os.getpid() not in places(played_groups, "pid")
-
-
-async def _at_once(factory: EnvFactory) -> int:
-    workers = RayWorkers(factory, 64, actors=NODES)
-    try:
-        return await workers.at_once(64)
-    finally:
-        await workers.close()
-
-
 def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
     factory = EnvFactory("tests.rollout.worker_envs:LocatedOnANode", {})
     workers = RayWorkers(factory, 1, actors=1, episodes=2)

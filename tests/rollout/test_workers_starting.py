@@ -26,7 +26,6 @@ STARTERS = [
     OneByOne,
     pytest.param(Template, marks=pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")),
 ]
-PATIENCE_S = 60.0
 """Descriptors to send; about 280 fill the socket."""
 
 
@@ -36,57 +35,6 @@ def _no_process_is_left() -> Iterator[None]:
     yield
     _, alive = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - before, timeout=10)
     assert alive == []
-
-
-def with_starter(make: Callable[[], Starter], use: Callable[[Starter], Awaitable[Any]]) -> Any:
-    async def run() -> Any:
-        starter = make()
-        try:
-            return await use(starter)
-        finally:
-            await starter.close()
-
-    async def in_time() -> Any:
-        return await asyncio.wait_for(run(), PATIENCE_S)
-
-    return asyncio.run(in_time())
-
-
-def start_process(starter: Starter) -> tuple[Child, socket.socket]:
-    """Start a process, which waits for its factory."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        return starter.start(theirs.fileno()), ours
-
-
-async def pid_of(child: Child) -> int:
-    while child.pid is None:
-        await asyncio.sleep(0.01)
-    return child.pid
-
-
-@pytest.mark.parametrize("make", STARTERS)
-def test_a_process_ends_with_the_other_end_of_its_socket(make: Callable[[], Starter]):
-    async def use(starter: Starter) -> None:
-        first, other = start_process(starter), start_process(starter)
-        first[1].close()
-        assert await first[0].ended() is not None
-        assert psutil.pid_exists(await pid_of(other[0]))
-        other[1].close()
-        await other[0].ended()
-
-    with_starter(make, use)
-
-
-@pytest.mark.parametrize("make", STARTERS)
-def test_a_killed_process_is_reaped_and_its_end_reported(make: Callable[[], Starter]):
-    async def use(starter: Starter) -> int | None:
-        child, end = start_process(starter)
-        with end:
-            child.kill()
-            return await child.ended()
-
-    assert with_starter(make, use) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("make", STARTERS)
