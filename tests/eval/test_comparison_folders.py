@@ -73,15 +73,6 @@ def test_entries_of_the_same_environment_are_compared_each_on_its_own(tmp_path: 
     assert won == {"agentgym/guess-v0 (short)": 0, "agentgym/guess-v0 (long)": 3}
 
 
-def test_folders_of_one_environment_with_other_arguments_are_not_compared(tmp_path: Path):
-    for turns in ("1", "20"):
-        command = ["eval", "--env", "guess", "-n", "2", "--set", f"max_turns={turns}", "--policy", "silent"]
-        (folder := tmp_path / turns).mkdir()
-        assert CliRunner().invoke(app, [*command, "--out", str(folder)]).exit_code == 0
-    result = CliRunner().invoke(app, ["compare", str(tmp_path / "1"), str(tmp_path / "20")])
-    assert (result.exit_code, "max_turns: 1 and 20" in " ".join(result.output.split())) == (2, True), result.output
-
-
 @each_row(
     "content", [None, "[]", '{"schema": 2}', '{"schema": 1, "suites": [], "seed": 0, "settings": {}, "results": [5]}']
 )

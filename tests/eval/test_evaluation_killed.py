@@ -1,8 +1,7 @@
-"""The same command completes an evaluation after a kill, and repairs the files that a crash leaves."""
+"""The same command completes an evaluation after a kill."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal

@@ -8,13 +8,11 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.base.errors import InfrastructureError
 from agentgym.cli.app import app
 from agentgym.cli.suite_runs import SuitesRequest, run_suites
 from agentgym.core.endings import Reason
 from agentgym.core.trajectory import Tokens, Trajectory, Turn, write_jsonl
-from agentgym.eval.results.columns import COLUMNS, SCHEMA_VERSION, ResultsPlace
-from agentgym.eval.results.parquet import write_parquet
+from agentgym.eval.results.columns import COLUMNS, SCHEMA_VERSION
 from agentgym.eval.suites import load_suite
 from agentgym.eval.suites.pinning import pin_tasks
 from tests import recorded

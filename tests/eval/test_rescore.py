@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.base.errors import InfrastructureError, UsageError
-from agentgym.base.output_files import held
 from agentgym.cli import rescore as rescoring
 from agentgym.cli.app import app
 from agentgym.cli.replay import Replay

@@ -6,7 +6,6 @@ import pytest
 
 from agentgym.base.errors import UsageError
 from agentgym.eval.results.annotations import Annotation, Annotations
-from tests.rows import each_row
 
 
 @pytest.fixture
@@ -60,11 +59,3 @@ def test_an_invalid_annotation_is_reported_with_its_place(file: Path):
     file.with_name("eval.jsonl.notes").write_text('{"schema": 1, "id": "a"}\n')
     with pytest.raises(UsageError, match=r"eval\.jsonl\.notes: the line at byte 0 is not an annotation"):
         Annotations(file)
-
-
-@each_row("value", [object(), float("nan"), float("inf")])
-def test_data_that_is_not_json_is_refused_and_nothing_is_written(file: Path, value: object):
-    notes = Annotations(file)
-    with pytest.raises(UsageError, match="JSON data"):
-        notes.add([Annotation("a#0", None, "grade", {}), Annotation("b#0", None, "grade", {"x": value})])
-    assert Annotations(file).of("a#0") == {}

@@ -17,7 +17,6 @@ from agentgym.eval.suites import Suite, load_suite
 from agentgym.eval.suites.pinning import pin_tasks
 from tests.rows import each_row
 
-PLAYED = ("scripted", "silent")
 SUITE = """\
 name: pair
 version: 1
@@ -98,15 +97,6 @@ def test_a_folder_that_cannot_be_read_is_refused_and_left_as_it_is(
     with pytest.raises(UsageError, match=name):
         run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out"))
     assert (tmp_path / "out" / name).read_text() == content
-
-
-def test_an_error_of_one_policy_does_not_stop_the_others(suite: Suite, tmp_path: Path):
-    report = run_suites(SuitesRequest([suite], ["no_such_module:policy", "scripted"], out=tmp_path / "out"))
-    assert report.broken
-    errors = {pair.policy: pair.error for pair in report.pairs}
-    assert "no_such_module" in (errors["no_such_module:policy"] or "")
-    assert report.success(suite, "scripted") == 1.0
-    assert report.success(suite, "no_such_module:policy") is None
 
 
 def test_the_command_plays_a_suite_and_judges_by_the_share(file: Path, tmp_path: Path):

@@ -12,7 +12,7 @@ from agentgym.base.errors import TaskError, UsageError
 from agentgym.core.policy import ScriptedPolicy
 from agentgym.eval.evaluation import evaluate
 from agentgym.eval.suites import SuiteId, comparable, load_suite
-from agentgym.eval.suites.file import name_of, read_suite_file
+from agentgym.eval.suites.file import read_suite_file
 from agentgym.eval.suites.loading import assemble
 from agentgym.eval.suites.pinning import pin_tasks
 from agentgym.eval.suites.pins import pin_file_of

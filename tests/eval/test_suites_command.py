@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 
 from agentgym.cli.app import app
 from agentgym.core.task import Task, iterate, read_manifest, write_manifest
-from agentgym.eval.suites import bundled_suites, load_suite
+from agentgym.eval.suites import load_suite
 from tests.rows import each_row
-from tests.suite_cases import COUNTER, LINES, WRONG, counting
+from tests.suite_cases import COUNTER, WRONG, counting
 
 
 @pytest.fixture(autouse=True)
@@ -95,18 +95,6 @@ def test_a_repeated_problem_is_a_fault_only_across_splits(tmp_path: Path):
     )
     output = run("validate", COUNTER, "--split", "train", "-n", "6").stdout
     assert "duplicates: 0 across; 1 more pairs within one split or entry" in output
-
-
-def test_a_changed_task_is_a_fault_and_pinning_it_makes_a_new_version(tmp_path: Path):
-    file = tmp_path / "lines.txt"
-    file.write_text("one\ntwo\n", encoding="utf-8")
-    assert "version 1" in run("pin", LINES, "--data", "words=lines.txt", "--out", "s.yaml", "--entry", "lines").stdout
-    file.write_text("one\n2\n", encoding="utf-8")
-    assert "changed: lines: lines/1" in run("validate", "s.yaml", "--data", "words=lines.txt", code=1).stdout
-    output = run("pin", "s.yaml", "--data", "words=lines.txt").stdout
-    assert output.splitlines() == ["changed: lines/1", "s.yaml: 2 tasks pinned, version 2 (it was 1)"]
-    run("validate", "s.yaml", "--data", "words=lines.txt")
-    assert "Skipped lines" in run("validate", "s.yaml", code=2).stderr
 
 
 # pin.

@@ -11,7 +11,7 @@ from agentgym.eval.suites import load_suite
 from agentgym.eval.suites.pinning import add_entry, pin_suite, pin_tasks
 from agentgym.eval.suites.pins import pin_file_of
 from tests.rows import each_row
-from tests.suite_cases import COUNTER, LINES, counting, tasks_of, write
+from tests.suite_cases import COUNTER, LINES, counting, tasks_of
 
 TEXT = f"""\
 # Why these tasks.

@@ -109,11 +109,6 @@ def test_a_generator_is_collected_whole_and_two_jobs_of_one_name_are_refused():
             engine.collect([Group(task, 1), Group(task, 2)])
 
 
-def test_other_things_than_jobs_are_refused():
-    with RolloutEngine(COUNTER, ScriptedPolicy()) as engine, pytest.raises(UsageError, match="not a NoneType"):
-        list(engine.trajectories([*jobs(1), None, *jobs(3)[1:]]))  # type: ignore[list-item]
-
-
 def test_any_error_of_the_work_iterable_propagates():
     def work() -> Iterator[Job]:
         yield from jobs(2)

@@ -133,12 +133,6 @@ def test_the_chosen_line_replays_and_is_the_same_however_many_run_at_once(strate
         assert Trajectory.from_dict(trajectory.to_dict()) == trajectory
 
 
-def test_attempts_at_a_task_search_with_other_samples():
-    jobs = [Job(tasks(GuessEnv, 1)[0], 0, attempt) for attempt in range(4)]
-    with RolloutEngine(GUESS, NoisyPolicy("guess", 0.5), method=Search(BestOfN(2))) as engine:
-        assert len({str(actions(trajectory)) for trajectory in engine.trajectories(jobs)}) > 1
-
-
 def test_the_cost_of_the_whole_search_is_recorded():
     [trajectory] = search_episodes(Search(BestOfN(4), Signals()), count=1)
     lines = [search_episodes(Search(BestOfN(n), Oracle()), count=1)[0].search["turns"] for n in (3, 4)]

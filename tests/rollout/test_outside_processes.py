@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import psutil
 import pytest
 
 from agentgym.core.endings import Reason
-from agentgym.core.messages import Message
-from agentgym.core.policy import FunctionPolicy
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory
-from tests.counter_env import call, groups
+from tests.counter_env import groups
 from tests.rollout_cases import play_groups
 from tests.waiting import eventually
 

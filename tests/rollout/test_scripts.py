@@ -62,5 +62,5 @@ def test_a_script_that_processes_cannot_import_is_refused():
     def script(env: Env, task: Task) -> Any:
         yield from env.solution(task)
 
-    with pytest.raises(UsageError, match="another process cannot import the script.*use workers='threads'"):
+    with pytest.raises(UsageError, match=r"another process cannot import the script.*use workers='threads'"):
         play_groups(COUNTER, groups(1), ScriptedPolicy(script), "processes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,21 +11,15 @@ from typing import Any
 import pytest
 
 from agentgym.base.errors import InfrastructureError, UsageError
-from agentgym.core.env import Env
 from agentgym.core.policy import SilentPolicy
 from agentgym.core.task import Task, TaskList
 from agentgym.core.task_files import shared
-from agentgym.envs.code import CodeEnv
 from agentgym.envs.guess import GuessEnv
-from agentgym.envs.search import SearchEnv
-from agentgym.envs.sql import SQLEnv
 from agentgym.rollout import Job, Limits
 from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
 from tests.rollout_cases import Factory
 from tests.waiting import eventually
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 class Watched(TaskList):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from agentgym.core.registry import make
 from agentgym.core.task import iterate
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
-from agentgym.rollout.workers.choice import with_address
 from agentgym.rollout.workers.processes import ProcessWorkers
 from tests.counter_env import Counter, groups
 from tests.rollout.worker_processes import CASES, in_every_environment, play_with, workers_alive
@@ -75,13 +73,6 @@ def test_a_process_is_replaced_after_its_share_of_episodes():
     pids = [t.details["pid"] for t in play_groups(factory, groups(6), workers=workers, max_in_flight=1)]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4] == pids[5]
     assert os.getpid() not in pids
-
-
-@pytest.mark.usefixtures("children")
-def test_a_process_is_replaced_at_its_memory_limit():
-    factory = EnvFactory("tests.rollout.worker_envs:Located", {})
-    workers = ProcessWorkers(factory, 1, processes=1, memory_mb=1)
-    assert len({t.details["pid"] for t in play_groups(factory, groups(4), workers=workers, max_in_flight=1)}) > 1
 
 
 @pytest.mark.usefixtures("children")

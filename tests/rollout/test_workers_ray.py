@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -103,14 +102,6 @@ def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_i
     assert play_with(factory, policy, work, RayWorkers(factory, 2, actors=1)) == expected
 
 
-def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
-    factory = EnvFactory("tests.rollout.worker_envs:LocatedOnANode", {})
-    workers = RayWorkers(factory, 1, actors=1, episodes=2)
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        pids = places(engine.collect(groups(4)), "pid")
-    assert pids[0] == pids[1] != pids[2] == pids[3]
-
-
 @pytest.mark.parametrize("hangs", [False, True])
 def test_episodes_of_a_dead_actor_are_retried(cluster: Any, tmp_path: Path, hangs: bool):
     factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
@@ -160,29 +151,17 @@ def test_every_group_is_completed_once_despite_the_loss_of_a_node(cluster: Any, 
 
 
 DRIVER = """
-import json, os, signal, sys, psutil
+import json, psutil
 from agentgym.core.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from tests.counter_env import groups
+from agentgym.rollout import EnvFactory, Limits, RolloutEngine
 
-signal.signal(signal.SIGTERM, ours := lambda *_: None)
-before = dict(os.environ)
-factory = EnvFactory("agentgym/guess-v0", {})
-with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as engine:
+with RolloutEngine(EnvFactory("agentgym/guess-v0", {}), ScriptedPolicy(), Limits(), workers="ray") as engine:
     started = psutil.Process().children(recursive=True)
     listening = [c.laddr.ip for p in (psutil.Process(), *started) for c in p.net_connections() if c.status == "LISTEN"]
-    killing = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": sys.argv[1]})
-    with RolloutEngine(killing, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as second:
-        failed = sum(played.trajectories[0].failed for played in second.collect(groups(4)))
-    import ray
-    kept = ray.is_initialized()
-    [started.append(p) for p in psutil.Process().children(recursive=True) if p not in started]
 _, alive = psutil.wait_procs(started, timeout=30)
+import ray
 print(json.dumps({
-    "failed": failed,
-    "listening": sorted(set(listening)), "kept": kept, "started": len(started), "alive": len(alive),
-    "ended": not ray.is_initialized(), "handler": signal.getsignal(signal.SIGTERM) is ours,
-    "environment": {name for name in os.environ if before.get(name) != os.environ[name]} <= {"RAY_CLIENT_MODE"},
+    "listening": sorted(set(listening)), "started": len(started), "alive": len(alive), "ended": not ray.is_initialized()
 }))
 """
 
@@ -191,12 +170,10 @@ def test_a_local_ray_uses_only_the_loopback_device_and_leaves_nothing(tmp_path: 
     files_before = set(Path("/tmp").glob("ray*"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path)}
-    run = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(tmp_path)], env=environment, capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", DRIVER], env=environment, capture_output=True, text=True, check=True)
     data = json.loads(run.stdout)
     assert data.pop("listening") in (["127.0.0.1", "::ffff:127.0.0.1"], ["127.0.0.1"])
     assert data.pop("started") > 0
-    assert data == {"failed": 0, "alive": 0, "kept": True, "ended": True, "handler": True, "environment": True}
+    assert data == {"alive": 0, "ended": True}
     assert run.stderr == ""
     assert set(Path("/tmp").glob("ray*")) <= files_before

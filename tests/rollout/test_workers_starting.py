@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
-import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
@@ -16,7 +12,7 @@ import pytest
 from agentgym.core.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
-from agentgym.rollout.workers.starting import Child, OneByOne, Starter, Template
+from agentgym.rollout.workers.starting import OneByOne, Starter, Template
 from tests.counter_env import groups
 from tests.rollout_cases import play_groups
 
