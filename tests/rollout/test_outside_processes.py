@@ -21,8 +21,7 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("apart", "loops"):
-        monkeypatch.setattr(f"agentgym.core.foreign.{module}.UNHEARD_S", 0.05)
+    monkeypatch.setattr("agentgym.core.foreign.UNHEARD_S", 0.05)
 
 
 def play(

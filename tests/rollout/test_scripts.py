@@ -1,4 +1,4 @@
-"""Scripts may block, and their players may await, without stopping other episodes."""
+"""Scripts may block or end their episode in all workers."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def test_a_script_that_processes_cannot_import_is_refused():
     def script(env: Env, task: Task) -> Any:
         yield from env.solution(task)
 
-    with pytest.raises(UsageError, match=r"another process cannot import the script.*use workers='threads'"):
+    with pytest.raises(UsageError, match=r"the script .* cannot be sent to another process.*use workers='threads'"):
         play_groups(COUNTER, groups(1), ScriptedPolicy(script), "processes")

@@ -22,7 +22,6 @@ STARTERS = [
     OneByOne,
     pytest.param(Template, marks=pytest.mark.skipif(sys.platform != "linux", reason="forks are safe on Linux only")),
 ]
-"""Descriptors to send; about 280 fill the socket."""
 
 
 @pytest.fixture(autouse=True)
