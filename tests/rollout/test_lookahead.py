@@ -197,7 +197,11 @@ def test_the_time_limit_of_an_episode_is_that_of_its_search():
     class Slow(GuessEnv):
         @tool
         async def guess(self, number: int) -> str:
-            """Guess."""
+            """Guess.
+
+            Args:
+                number: Your guess.
+            """
             await asyncio.sleep(0.02)
             return "No."
 
