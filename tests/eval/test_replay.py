@@ -141,6 +141,7 @@ SENSITIVE = [
     ("sql", {"folder": "/"}),
     ("search", {"index": "http://127.0.0.1:1/"}),
     ("search", {"mode": {"name": "zerosearch", "endpoint": {"base_url": "http://127.0.0.1:1", "model": "m"}}}),
+    ("search", {"mode": ["reseek", {"name": "zerosearch", "endpoint": {"base_url": "http://a/", "model": "m"}}]}),
     ("web", {"urls": {"shop": "http://127.0.0.1:1"}}),
     ("web", {"executable": "/bin/sh"}),
     ("guess", {"tasks": "m.jsonl"}),
