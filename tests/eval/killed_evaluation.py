@@ -1,4 +1,4 @@
-"""An evaluation for tests that kill it; its environment logs the start of each episode. Also rescores its file."""
+"""An evaluation for tests that kill it; its environment logs the start of each episode."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from agentgym.cli import rescore, suite_runs
-from agentgym.cli.replay import Replay
-from agentgym.cli.rescore import rescore_file
+from agentgym.cli import suite_runs
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall
 from agentgym.core.policy import Move, ScriptedPolicy
@@ -52,11 +50,6 @@ def clumsy(env: Env, task: Task) -> Iterator[Move]:
 
 
 def main() -> None:
-    if sys.argv[1] == "--rescore":
-        rescore._BATCH = 10  # grades that are written at once
-        # With several workers, a slow one could still hold an early trajectory.
-        rescore_file(Replay(Path(sys.argv[2]), trust=True), workers=1)
-        return
     suite_runs.load_policy = lambda name, **options: ScriptedPolicy(clumsy, "clumsy")
     suite, out = load_suite(sys.argv[1]), Path(sys.argv[2])
     suite_runs.run_suites(suite_runs.SuitesRequest([suite], ["clumsy"], out=out, concurrency=CONCURRENCY))

@@ -25,6 +25,7 @@ from agentgym.eval.evaluation import Summary, evaluate, print_summary, summarize
 from agentgym.eval.results.entry import Entry
 from agentgym.eval.statistics import wilson
 from agentgym.rollout import EnvFactory, Limits
+from tests.recorded import episode_of
 from tests.rows import each_row
 from tests.suite_cases import LINES
 
@@ -101,41 +102,36 @@ def test_failed_episodes_are_run_again_and_never_count_against_the_model(tmp_pat
     assert (summary.success, summary.failed, summary.overall.attempts) == (1.0, 0, 6)
 
 
+def lines_in(folder: Path, lines: str, **kwargs: Any) -> tuple[EnvFactory, list[Task]]:
+    """Return an environment over a file of lines in a folder, and its tasks."""
+    folder.mkdir()
+    (folder / "lines").write_text(lines)
+    factory = EnvFactory(LINES, {"file": str(folder / "lines"), **kwargs})
+    return factory, list(iterate(factory().tasks, "test", 2))
+
+
 @each_row(
-    ("changed", "data", "what"),
+    ("lines", "changed", "data", "what"),
     [
-        ({}, (), "other environment arguments"),
-        ({"max_turns": 3}, ("file",), "other environment arguments"),
-        ({}, ("file",), None),
+        ("one\ntwo\n", {}, ("file",), None),
+        ("one\ntwo\n", {}, (), "other environment arguments"),
+        ("one\ntwo\n", {"max_turns": 3}, ("file",), "other environment arguments"),
+        ("two\none\n", {}, ("file",), "other tasks"),
     ],
 )
 def test_a_file_is_continued_after_its_data_has_moved(
-    tmp_path: Path, changed: dict[str, Any], data: tuple[str, ...], what: str | None
+    tmp_path: Path, lines: str, changed: dict[str, Any], data: tuple[str, ...], what: str | None
 ):
-    for place in ("here", "there"):
-        (tmp_path / place).write_text("one\ntwo\n")
-    here = EnvFactory(LINES, {"file": str(tmp_path / "here")})
-    there = EnvFactory(LINES, {"file": str(tmp_path / "there"), **changed})
-    first, both = list(iterate(here().tasks, "test", 1)), list(iterate(there().tasks, "test", 2))
-    evaluate(here, ScriptedPolicy(), first, out=(out := tmp_path / "t.jsonl"))
+    here, tasks = lines_in(tmp_path / "here", "one\ntwo\n")
+    there, both = lines_in(tmp_path / "there", lines, **changed)
+    evaluate(here, ScriptedPolicy(), tasks[:1], out=(out := tmp_path / "t.jsonl"))
     if what is None:
         assert evaluate(there, ScriptedPolicy(), both, out=out, data=data).overall.attempts == 2
-        assert [trajectory.env_kwargs["file"] for trajectory in read_jsonl(out)] == [
-            str(tmp_path / "here"),
-            there.kwargs["file"],
-        ]
+        files = [trajectory.env_kwargs["file"] for trajectory in read_jsonl(out)]
+        assert files == [here.kwargs["file"], there.kwargs["file"]]
     else:
         with pytest.raises(UsageError, match=what):
             evaluate(there, ScriptedPolicy(), both, out=out, data=data)
-
-
-def test_a_file_is_not_continued_with_data_of_another_content(tmp_path: Path):
-    for place, lines in (("here", "one\ntwo\n"), ("there", "two\none\n")):
-        (tmp_path / place).write_text(lines)
-    here, there = (EnvFactory(LINES, {"file": str(tmp_path / place)}) for place in ("here", "there"))
-    evaluate(here, ScriptedPolicy(), list(iterate(here().tasks, "test", 2)), out=(out := tmp_path / "t.jsonl"))
-    with pytest.raises(UsageError, match="other tasks"):
-        evaluate(there, ScriptedPolicy(), list(iterate(there().tasks, "test", 2)), out=out, data=("file",))
 
 
 @each_row(
@@ -259,21 +255,10 @@ def test_progress_counts_every_trajectory_once(tmp_path: Path):
 
 
 def trajectory_of(task: str, attempt: int, solved: bool, **values: Any) -> Trajectory:
-    turns = [Turn("a", [], {"outcome": 0.0}, 0.1), Turn("b", [], {"outcome": float(solved)}, float(solved))]
-    defaults: dict[str, Any] = {
-        "env_id": "e",
-        "task_id": task,
-        "task_hash": task,
-        "seed": 0,
-        "policy": "p",
-        "opening": [],
-        "attempt": attempt,
-        "turns": turns,
-        "reason": Reason.ANSWERED,
-        "counts": {"calls": 2, "tool_errors": 1, "format_errors": 0},
-        "seconds": 2.0,
-    }
-    return Trajectory(id=f"{task}#{attempt}", **defaults | values)
+    counts = {"calls": 2, "tool_errors": 1, "format_errors": 0}
+    trajectory = episode_of(task, solved, attempt, turns=2, **{"counts": counts, "seconds": 2.0} | values)
+    trajectory.turns[0].reward = 0.1
+    return trajectory
 
 
 def by_hand() -> list[Trajectory]:

@@ -1,8 +1,7 @@
-"""The same command completes an evaluation after a kill, and repairs the files that a crash leaves."""
+"""The same command completes an evaluation after a kill."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,10 +14,6 @@ from typing import Any
 import pytest
 
 from agentgym.base.json_lines import json_lines
-from agentgym.cli.replay import Replay
-from agentgym.cli.rescore import rescore_file
-from agentgym.eval.results.annotations import Annotations
-from agentgym.eval.results.folder import read_results
 from agentgym.eval.results.index import TrajectoryIndex
 from agentgym.eval.suites.pinning import pin_tasks
 from tests.eval.killed_evaluation import CONCURRENCY, HOLD, START_LOG
@@ -46,23 +41,19 @@ class Evaluation:
         subprocess.run(self.command, env={**os.environ, START_LOG: str(self.notes)}, cwd=ROOT, check=True)
 
     def kill(self) -> int:
-        """Kill a run in the middle, and return its process id."""
-        return kill_holding(self.command, self.file, {START_LOG: str(self.notes)}, CONCURRENCY)
-
-    def kill_scoring(self) -> None:
-        """Kill a process in the middle of rescoring."""
-        kill_holding([*self.command[:3], "--rescore", str(self.file)], self.grades, {}, in_flight=10)
-
-    def score(self) -> None:
-        rescore_file(Replay(self.file, trust=True))
+        """Kill a run once it has written all lines that it can, and return its process id."""
+        lines = lines_of(self.file) + MAX_STARTED - CONCURRENCY
+        environment = {**os.environ, START_LOG: str(self.notes), HOLD: str(MAX_STARTED)}
+        with subprocess.Popen(self.command, env=environment, cwd=ROOT) as child:
+            try:
+                assert eventually(lambda: lines_of(self.file) >= lines, 120)
+            finally:
+                os.kill(child.pid, signal.SIGKILL)
+        return child.pid
 
     @property
     def file(self) -> Path:
         return self.out / "trajectories/many--errands--clumsy.jsonl"
-
-    @property
-    def grades(self) -> Path:
-        return self.file.with_name(f"{self.file.name}.notes")
 
     def started(self) -> list[tuple[int, str]]:
         """Return the process and the task of each started episode."""
@@ -81,17 +72,6 @@ class Evaluation:
 
 def lines_of(file: Path) -> int:
     return file.read_bytes().count(b"\n") if file.exists() else 0
-
-
-def kill_holding(command: list[str], file: Path, environment: dict[str, str], in_flight: int) -> int:
-    """Kill a process once it has written all lines that it can, and return its id."""
-    lines = lines_of(file) + MAX_STARTED - in_flight
-    with subprocess.Popen(command, env={**os.environ, **environment, HOLD: str(MAX_STARTED)}, cwd=ROOT) as child:
-        try:
-            assert eventually(lambda: lines_of(file) >= lines, 120)
-        finally:
-            os.kill(child.pid, signal.SIGKILL)
-    return child.pid
 
 
 @pytest.fixture(scope="module")
@@ -145,65 +125,3 @@ def test_a_killed_evaluation_continues_to_the_same_files_without_repeats(suite: 
     assert len(times) == EPISODES
     assert times.total() <= EPISODES + 3 * CONCURRENCY, "only what was being played is started again"
     assert Counter(task for _, task in whole.started()).total() == EPISODES
-
-
-def test_the_evaluation_has_all_kinds_of_endings(whole: Evaluation):
-    [row] = read_results(whole.out)["results"]
-    assert {"solved", "gave_up"} <= row["summary"]["endings"].keys()
-    assert 0.2 < row["summary"]["overall"]["success"] < 0.95
-    assert row["summary"]["tool_errors"]
-    assert row["summary"]["format_errors"]
-    assert len({data["seed"] for data in whole.records()}) == EPISODES
-
-
-@pytest.mark.parametrize("cut", ["in the last line", "before its end", "in the index", "between index and its end"])
-def test_half_written_files_of_a_crash_are_repaired(suite: Path, folder: Path, whole: Evaluation, cut: str):
-    evaluation = Evaluation(suite, folder / cut.replace(" ", "-"))
-    shutil.copytree(whole.out, evaluation.out)
-    (evaluation.out / "results.json").unlink()
-    lines = evaluation.file.read_bytes().splitlines(keepends=True)
-    index = evaluation.file.with_name(f"{evaluation.file.name}.index")
-    if cut == "in the last line":
-        evaluation.file.write_bytes(b"".join(lines[:-1]) + lines[-1][:100])
-    elif cut == "before its end":
-        evaluation.file.write_bytes(b"".join(lines).removesuffix(b"\n"))
-    elif cut == "in the index":
-        index.write_bytes(index.read_bytes()[:-40])
-        evaluation.file.write_bytes(b"".join(lines[:-3]))
-    else:
-        index.write_bytes(index.read_bytes().removesuffix(b"\n"))
-        evaluation.file.write_bytes(b"".join(lines[:-1]) + lines[-1][:-1])
-    evaluation.finish()
-    assert_the_same(evaluation, whole)
-    missing = {"in the last line": 1, "in the index": 3}.get(cut, 0)
-    assert len(evaluation.started()) == missing
-    assert json.loads((evaluation.out / "run.json").read_text())["runs"][-1]["ended"]
-
-
-@pytest.fixture(scope="module")
-def graded(whole: Evaluation, folder: Path, suite: Path) -> Evaluation:
-    """The undisturbed evaluation after undisturbed rescoring."""
-    shutil.copytree(whole.out, folder / "graded")
-    evaluation = Evaluation(suite, folder / "graded")
-    evaluation.score()
-    assert lines_of(evaluation.grades) == EPISODES
-    return evaluation
-
-
-def grades_of(evaluation: Evaluation) -> dict[str, Any]:
-    notes = Annotations(evaluation.file)
-    return {data["id"]: notes.of(data["id"]) for data in evaluation.records()}
-
-
-def test_killed_scoring_leaves_readable_grades_and_can_be_repeated(suite: Path, folder: Path, graded: Evaluation):
-    shutil.copytree(graded.out, folder / "rescored")
-    evaluation = Evaluation(suite, folder / "rescored")
-    evaluation.grades.unlink()
-    for _ in range(2):
-        evaluation.kill_scoring()
-        grades = {id_: grade for id_, grade in grades_of(evaluation).items() if grade}
-        assert len(grades) >= MAX_STARTED - 10
-        assert grades.items() <= grades_of(graded).items()
-    evaluation.score()
-    assert grades_of(evaluation) == grades_of(graded)
-    assert evaluation.records() == graded.records()

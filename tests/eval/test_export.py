@@ -8,14 +8,11 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.base.errors import InfrastructureError
 from agentgym.cli.app import app
 from agentgym.cli.suite_runs import SuitesRequest, run_suites
 from agentgym.core.endings import Reason
 from agentgym.core.trajectory import Tokens, Trajectory, Turn, write_jsonl
-from agentgym.eval.results import parquet as writing
-from agentgym.eval.results.columns import COLUMNS, SCHEMA_VERSION, ResultsPlace
-from agentgym.eval.results.parquet import write_parquet
+from agentgym.eval.results.columns import COLUMNS, SCHEMA_VERSION
 from agentgym.eval.suites import load_suite
 from agentgym.eval.suites.pinning import pin_tasks
 from tests import recorded
@@ -24,7 +21,6 @@ from tests.rows import each_row
 pytest.importorskip("pyarrow", reason="needs the [data] extra")
 
 DOCS = Path(__file__).parents[2] / "docs/export.md"
-HALF = "a\ud800b\0c"
 
 
 def trajectory(number: int, **changes: Any) -> Trajectory:
@@ -102,34 +98,6 @@ def test_only_the_last_try_of_an_episode_is_a_row(tmp_path: Path):
     assert rows(tmp_path / "eval.parquet", "id, failed") == [("guess/test/2#0", False), ("guess/test/1#0", False)]
 
 
-def test_values_that_a_column_cannot_hold_are_kept_exactly(tmp_path: Path):
-    odd = trajectory(
-        2**70,
-        task_id=HALF,
-        tags=(HALF, "easy"),
-        counts={"calls": 2**64, "errors/refused": 2**65},
-        details={"why": HALF, "size": 10**30},
-        opening=[{"role": "user", "content": HALF}],
-        turns=[Turn("x", [], {HALF: 0.5}, 0.0)],
-    )
-    write_jsonl(tmp_path / "eval.jsonl", [odd])
-    export(tmp_path / "eval.jsonl", out=tmp_path / "eval.parquet")
-    [(task, seed, calls, exact, details, messages)] = rows(
-        tmp_path / "eval.parquet", "task, seed, tool_calls, exact, details, messages"
-    )
-    assert (task, seed, calls) == ("a\\ud800b\0c", None, None)
-    assert json.loads(exact) == {
-        "task": HALF,
-        "tags": [HALF, "easy"],
-        "seed": 2**70,
-        "channels": {HALF: 0.5},
-        "tool_calls": 2**64,
-        "mistakes": {"refused": 2**65},
-    }
-    assert json.loads(details) == odd.details
-    assert json.loads(messages) == odd.messages
-
-
 def test_a_results_folder_becomes_one_table_with_suite_and_entry(tmp_path: Path):
     path = tmp_path / "pair.yaml"
     path.write_text("name: pair\nversion: 3\nentries: [{env: guess}, {env: errand}]\n")
@@ -147,47 +115,11 @@ def test_a_results_folder_becomes_one_table_with_suite_and_entry(tmp_path: Path)
     }
 
 
-def test_the_table_is_read_by_pandas_and_names_its_version(table: Path):
-    from pyarrow import parquet
-
-    read = parquet.read_table(table)
-    assert read.schema.metadata[b"agentgym.schema"] == str(SCHEMA_VERSION).encode()
-    assert read.column_names == [column.name for column in COLUMNS]
-    assert [field.metadata[b"meaning"].decode() for field in read.schema] == [column.meaning for column in COLUMNS]
-    pandas = pytest.importorskip("pandas", reason="needs the [train] extra")
-    assert list(pandas.read_parquet(table)["failed"]) == [False, True, True]
-
-
 def test_the_columns_are_documented():
     lines = DOCS.read_text(encoding="utf-8").splitlines()
     table = [line for line in lines if line.startswith("| `")]
     assert table == [f"| `{column.name}` | {column.kind.value} | {column.meaning} |" for column in COLUMNS]
     assert any(line.startswith(f"Version {SCHEMA_VERSION},") for line in lines)
-
-
-def test_rows_are_written_in_bounded_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from pyarrow import parquet
-
-    monkeypatch.setattr(writing, "ROWS", 4)
-    monkeypatch.setattr(writing, "TEXT", 10_000)
-    long = [{"role": "user", "content": "x" * 9_990}]
-    trajectories = [trajectory(n, opening=long if n == 9 else []) for n in range(12)]
-    assert write_parquet(tmp_path / "a.parquet", ((episode, ResultsPlace()) for episode in trajectories)) == 12
-    groups = parquet.ParquetFile(tmp_path / "a.parquet").metadata
-    assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [4, 4, 2, 2]
-
-
-def test_a_table_is_replaced_only_by_a_complete_one(table: Path):
-    before = table.read_bytes()
-
-    def episodes():
-        yield trajectory(1), ResultsPlace()
-        raise InfrastructureError("the disk is gone")
-
-    with pytest.raises(InfrastructureError):
-        write_parquet(table, episodes())
-    assert table.read_bytes() == before
-    assert {path.name for path in table.parent.iterdir()} == {"eval.jsonl", "eval.parquet"}
 
 
 @each_row(

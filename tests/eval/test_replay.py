@@ -85,24 +85,6 @@ def test_a_failed_trajectory_is_compared_as_far_as_it_went():
     assert replay(trajectory) is None
 
 
-def test_replay_accepts_a_task_from_elsewhere():
-    task = replace(TASK, id="mine/1", gold={"number": 3})
-    trajectory = play(ScriptedPolicy(), task)
-    assert replay(trajectory, task=task) is None
-
-
-def test_replay_leaves_the_callers_environment_open():
-    class Watched(GuessEnv):
-        closed = False
-
-        def release(self) -> None:
-            self.closed = True
-
-    env = Watched()
-    assert replay(play(ScriptedPolicy()), env) is None
-    assert not env.closed
-
-
 # Untrusted files.
 
 
@@ -153,25 +135,19 @@ def test_code_named_on_the_command_line_is_run(in_folder: Path):
 SENSITIVE = [
     ("code", {"backend": "rlimits"}),
     ("code", {"allow_weak": True}),
-    ("code", {"limits": {"memory_mb": 10**6}}),
     ("code", {"file": "tasks.jsonl"}),
     ("code", {"call_s": 1e9}),
     ("swe", {"backend": "docker"}),
-    ("swe", {"test_timeout_s": 1e9}),
     ("sql", {"folder": "/"}),
-    ("sql", {"limits": {}}),
     ("search", {"index": "http://127.0.0.1:1/"}),
-    ("search", {"folder": "."}),
     ("search", {"mode": {"name": "zerosearch", "endpoint": {"base_url": "http://127.0.0.1:1", "model": "m"}}}),
     ("search", {"mode": ["reseek", {"name": "zerosearch", "endpoint": {"base_url": "http://a/", "model": "m"}}]}),
     ("web", {"urls": {"shop": "http://127.0.0.1:1"}}),
-    ("web", {"file": "t.json"}),
     ("web", {"executable": "/bin/sh"}),
     ("guess", {"tasks": "m.jsonl"}),
     ("guess", {"scheme": "d_ra"}),
     ("guess", {"scheme": {"weights": {"outcome": 1}}}),
     ("guess", {"split": "../train"}),
-    ("guess", {"nobody": 1}),
 ]
 
 

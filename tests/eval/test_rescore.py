@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.base.errors import InfrastructureError, UsageError
-from agentgym.base.output_files import held
 from agentgym.cli import rescore as rescoring
 from agentgym.cli.app import app
 from agentgym.cli.replay import Replay
-from agentgym.cli.rescore import _all_scored, _Envs, rescore_file
+from agentgym.cli.rescore import rescore_file
 from agentgym.core.endings import Reason
 from agentgym.core.messages import text_of
 from agentgym.core.policy import RandomPolicy, ScriptedPolicy
@@ -26,7 +23,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.eval.evaluation import evaluate
 from agentgym.eval.results.annotations import Annotations
 from agentgym.eval.results.index import TrajectoryIndex
-from agentgym.eval.results.rescore import Rescored, rescore
+from agentgym.eval.results.rescore import rescore
 from agentgym.rollout import EnvFactory
 from tests.rows import each_row
 
@@ -154,28 +151,6 @@ def test_only_the_last_of_several_tries_is_scored(file: Path):
     assert len(rescore_file(Replay(file)).scored) == 4
 
 
-def test_only_a_few_trajectories_are_read_ahead_of_their_scores(file: Path):
-    trajectory, read = first(file), 0
-
-    def many() -> Iterator[Trajectory]:
-        nonlocal read
-        for _ in range(200):
-            read += 1
-            yield trajectory
-
-    with _Envs(Replay(file)) as envs, closing(_all_scored(many(), envs, None, 2)) as results:
-        for number, (_, rescored) in enumerate(results, start=1):
-            assert isinstance(rescored, Rescored)
-            assert read - number < 10
-    assert read == 200
-
-
-def test_a_file_is_scored_by_one_process_at_a_time(file: Path):
-    with held(Annotations(file).file), pytest.raises(UsageError, match="is being written by process"):
-        rescore_file(Replay(file))
-    assert len(rescore_file(Replay(file)).scored) == 4
-
-
 def test_interrupted_scoring_keeps_finished_grades(file: Path, monkeypatch: pytest.MonkeyPatch):
     content = file.read_bytes().splitlines(keepends=True)
     ids = [trajectory.id for trajectory in read_jsonl(file)]
@@ -212,10 +187,3 @@ def test_the_command_prints_the_changes_and_fails_under_a_share(file: Path, tmp_
     assert json.loads(result_json.output)["changed"] == []
     assert CliRunner().invoke(app, ["eval", "--rescore", str(other), "--fail-under", "1"]).exit_code == 1
     assert CliRunner().invoke(app, ["eval", "--rescore", str(file), "--fail-under", "1"]).exit_code == 0
-
-
-def test_an_evaluation_fails_under_a_share():
-    command = ["eval", "--env", "guess", "-n", "2", "--fail-under", "1", "--policy"]
-    assert CliRunner().invoke(app, [*command, "scripted"]).exit_code == 0
-    fails = CliRunner().invoke(app, [*command, "silent"])
-    assert (fails.exit_code, "--fail-under asks for 100 %" in fails.stderr) == (1, True)

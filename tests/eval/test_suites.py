@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import pytest
 
 from agentgym.base.errors import TaskError, UsageError
 from agentgym.core.policy import ScriptedPolicy
-from agentgym.core.registry import register
 from agentgym.eval.evaluation import evaluate
 from agentgym.eval.suites import SuiteId, comparable, load_suite
-from agentgym.eval.suites.file import name_of, read_suite_file
+from agentgym.eval.suites.file import read_suite_file
 from agentgym.eval.suites.loading import assemble
 from agentgym.eval.suites.pinning import pin_tasks
 from agentgym.eval.suites.pins import pin_file_of
-from tests.counter_env import Counter
 from tests.rows import each_row
 from tests.suite_cases import COUNTER, LINES, counting, load, tasks_of, write
 
@@ -40,27 +36,16 @@ def with_entry(**fields: Any) -> dict[str, Any]:
         (["a"], "a suite is a map"),
         ({**SUITE, "titel": "x"}, "unknown key 'titel'"),
         (with_entry(attemps=2), r"unknown key 'entries\[0\].attemps'; did you mean 'attempts'\?"),
-        (with_entry(limits={"max_token": 5}), r"'entries\[0\].limits.max_token'; did you mean 'max_tokens'\?"),
         (with_entry(sampling={"top": 1}), "There are: temperature"),
-        ({"name": "mine", "entries": [ENTRY]}, "'version' is missing"),
         ({**SUITE, "version": "1"}, "version: .*valid integer, not '1'"),
-        ({**SUITE, "version": 0}, "version: .*greater than or equal to 1, not 0"),
-        ({**SUITE, "version": True}, "version: .*valid integer, not True"),
         ({**SUITE, "entries": []}, "entries: .*at least 1 item"),
-        ({**SUITE, "entries": {"env": "sql"}}, "entries: "),
-        ({**SUITE, "entries": ["sql"]}, r"entries\[0\]: "),
         ({**SUITE, "name": "../elsewhere"}, "name: "),
         (with_entry(attempts=0), r"entries\[0\].attempts: "),
-        (with_entry(limits={"step_timeout_s": 0}), r"entries\[0\].limits.step_timeout_s: "),
-        (with_entry(sampling={"temperature": -1}), r"entries\[0\].sampling.temperature: "),
         (with_entry(metrics=["sucess"]), r"unknown metric 'sucess'; did you mean 'success'\?"),
         (with_entry(arguments={"file": "x"}, data={"file": "mine"}), "'file' is in arguments and in data"),
         ({**SUITE, "entries": [ENTRY, ENTRY]}, r"entries\[1\]: another entry is named 'counter'"),
         ({**SUITE, "defaults": {"env": "sql"}}, "defaults cannot set 'env'"),
-        ({**SUITE, "defaults": 3}, "defaults must be a map"),
         ({**SUITE, "defaults": {"limits": {"max_token": 5}}}, "unknown key 'defaults.limits.max_token'; did you mean"),
-        ({**SUITE, "defaults": {"attempts": 0}}, "defaults.attempts: "),
-        (with_entry(**{"max turns": 3}), r"unknown key 'entries\[0\].max turns'"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_name_and_the_place(tmp_path: Path, values: Any, message: str):
@@ -80,19 +65,7 @@ def test_defaults_complete_entries_field_by_field(tmp_path: Path):
     assert [entry.sampling.temperature for entry in file.entries] == [0, 0]
 
 
-def test_an_entry_is_named_like_its_environment(tmp_path: Path):
-    envs = ["agentgym/sql-v0", "sql", "acme/tickets-v3", "receipt:ReceiptEnv"]
-    files = [read_suite_file(write(tmp_path / "s.yaml", {**SUITE, "entries": [{"env": env}]})) for env in envs]
-    assert [name_of(file.entries[0]) for file in files] == ["sql", "sql", "acme-tickets", "receipt-ReceiptEnv"]
-
-
 # Loading.
-
-
-def test_an_unknown_environment_is_refused_with_its_place(tmp_path: Path):
-    path = write(tmp_path / "mine.yaml", {**SUITE, "entries": [ENTRY, {"env": "sqll"}]})
-    with pytest.raises(UsageError, match=r"mine\.yaml: entries\[1\]\.env: unknown environment 'sqll'"):
-        load_suite(path)
 
 
 def test_loading_neither_imports_nor_makes_an_environment(tmp_path: Path):
@@ -119,12 +92,6 @@ def test_an_entry_holds_the_settings_of_a_run(tmp_path: Path):
     assert entry.factory.kwargs == {"max_turns": 5, "dialect": "fenced"}
     played = evaluate(entry.factory, ScriptedPolicy(), tasks_of(load(path), "counter"), entry.attempts)
     assert (played.success, played.overall.attempts) == (1.0, 9)
-
-
-def test_an_unknown_argument_is_an_error_that_names_the_entry(tmp_path: Path):
-    path = write(tmp_path / "mine.yaml", with_entry(arguments={"maxturns": 5}))
-    with pytest.raises(UsageError, match=r"entry 'counter': .* takes no argument 'maxturns'; did you mean 'max_turns'"):
-        pin_tasks(path, "counter", None, 2)
 
 
 # Pins.
@@ -161,11 +128,8 @@ def test_a_missing_or_changed_task_is_refused_with_the_remedy(tmp_path: Path):
     ("text", "message"),
     [
         (None, "cannot read the pins"),
-        ("{", "agentgym tasks pin mine.yaml"),
         ('{"version": 1}', "needs the field"),
-        ('{"version": 1, "content_hash": "", "entries": {"counter": {"a": 1}}}', "field 'entries'"),
         ('{"version": 1, "content_hash": "", "entries": {}}', "the entry 'counter' has no pinned task"),
-        ('{"version": 1, "content_hash": "", "entries": {"counter": {"a": "b"}, "x": {"a": "b"}}}', "no entry 'x'"),
     ],
 )
 def test_pins_that_are_missing_or_malformed_are_refused(tmp_path: Path, text: str | None, message: str):
@@ -202,14 +166,6 @@ def test_an_entry_without_its_data_is_skipped_with_a_message(tmp_path: Path):
     assert suite_with_data.id == suite.id
 
 
-def test_pins_do_not_depend_on_the_location_of_data(tmp_path: Path):
-    path, file = over_lines(tmp_path)
-    elsewhere = tmp_path / "other place"
-    elsewhere.mkdir()
-    new_path = file.rename(elsewhere / "renamed.txt")
-    assert len(tasks_of(load(path, words=new_path), "lines")) == 2
-
-
 @each_row(
     ("data", "message"),
     [({"word": "lines.txt"}, "did you mean 'words'"), ({"words": "nowhere.txt"}, "'nowhere.txt' does not exist")],
@@ -242,7 +198,6 @@ CHANGES = [
     {"arguments": {"max_turns": 4}},
     {"attempts": 2},
     {"limits": {"max_tokens": 100}},
-    {"limits": {"retries": 0}},
     {"dialect": "tags"},
     {"sampling": {"temperature": 0.0}},
     {"number": 2},
@@ -253,25 +208,6 @@ CHANGES = [
 def test_settings_that_affect_results_change_the_content(tmp_path: Path, change: dict[str, Any]):
     plain, changed = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", **change)
     assert load(plain).content_hash != load(changed).content_hash
-
-
-@pytest.fixture
-def registry() -> Iterator[None]:
-    """Restore the registry after a test."""
-    before = dict(gymnasium.registry)
-    yield
-    gymnasium.registry.clear()
-    gymnasium.registry.update(before)
-
-
-@pytest.mark.usefixtures("registry")
-def test_a_new_version_of_an_environment_changes_the_content(tmp_path: Path):
-    path = write(tmp_path / "mine.yaml", {**SUITE, "entries": [{"env": "tests/counted"}]})
-    hashes = []
-    for version in (0, 1):
-        register(f"tests/counted-v{version}", Counter)
-        hashes.append(assemble(read_suite_file(path), {"tests-counted": {"a": "b"}}, path, {}).content_hash)
-    assert hashes[0] != hashes[1]
 
 
 def test_descriptions_and_metrics_do_not_change_the_content(tmp_path: Path):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,9 @@ from typer.testing import CliRunner, Result
 
 from agentgym.cli.app import app
 from agentgym.core.task import Task, iterate, read_manifest, write_manifest
-from agentgym.eval.suites import bundled_suites, load_suite
-from agentgym.eval.suites.file import read_suite_file
-from agentgym.eval.suites.loading import assemble
+from agentgym.eval.suites import load_suite
 from tests.rows import each_row
-from tests.suite_cases import COUNTER, LINES, WRONG, counting
+from tests.suite_cases import COUNTER, WRONG, counting
 
 
 @pytest.fixture(autouse=True)
@@ -38,27 +34,6 @@ def mine(tmp_path: Path) -> str:
 
 
 # list, show, stats.
-
-
-def test_all_bundled_suites_are_listed_with_their_version_entries_and_tasks():
-    rows = {line.split()[0]: line.split() for line in run("list").stdout.splitlines() if line.strip()}
-    assert set(bundled_suites()) <= set(rows)
-    assert rows["core"][1:4] == ["2", "8", "162"]
-    assert "humaneval" in rows["humaneval"][4:]
-
-
-@pytest.mark.real
-def test_listing_imports_no_environment_and_no_browser():
-    lines = (
-        "import sys",
-        "from agentgym.cli.app import app",
-        "app(['tasks', 'list'], standalone_mode=False)",
-        "print([m for m in sys.modules if m.startswith(('agentgym.envs.', 'agentgym.tools.', 'playwright'))])",
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "['agentgym.envs.catalog']"
 
 
 def test_a_name_of_both_means_the_environment_without_suite_option():
@@ -85,52 +60,20 @@ def test_a_suite_is_shown_with_the_settings_of_its_entries(mine: str):
     assert read_manifest(Path("tasks.jsonl")).size("test") == 3
 
 
-def test_a_suite_over_public_data_is_shown_without_the_data():
-    output = run("show", "humaneval").stdout
-    assert "file=your humaneval" in output
-    assert "--data humaneval=PATH" in run("show", "humaneval", "--entry", "humaneval", code=2).stderr
-
-
 @each_row(
     ("words", "message"),
     [
         (("show", "mine.yaml", "--split", "test"), "are for environments"),
-        (("show", "mine.yaml", "--out", "x.jsonl"), "name it with --entry"),
-        (("show", "guess", "--entry", "x"), "are for suites"),
-        (("stats", "mine.yaml", "--set", "a=1"), "are for environments"),
-        (("stats", "guess", "--data", "a=b"), "are for suites"),
         (("validate", "mine.yaml", "--entry", "x"), "has no entry 'x'; it has: counter"),
         (("validate", "humaneval"), "needs data of your own"),
         (("pin", "core"), "is bundled; name the file of your own version: --out core.yaml"),
         (("pin", "guess"), "--out SUITE.yaml"),
-        (("pin", "guess", "--out", "x.json"), "a suite is a YAML file"),
         (("pin", "mine.yaml", "--number", "3"), "--entry NAME"),
-        (("pin", "guess", "--data", "a=b", "--out", "x.yaml"), "takes no files of tasks"),
         (("stats", "guess", "--split", "tset"), "unknown split 'tset'"),
     ],
 )
 def test_options_that_do_not_apply_are_refused(mine: str, words: tuple[str, ...], message: str):
     assert message in " ".join(run(*words, code=2).stderr.split())
-
-
-def test_stats_count_tasks_and_measure_prompts(mine: str):
-    rows = [line.split() for line in run("stats", "guess", "-n", "10").stdout.splitlines()]
-    assert [row[:4] for row in rows[1:4]] == [
-        ["train", "10", "train:", "10"],
-        ["validation", "10", "validation:", "10"],
-        ["test", "10", "test:", "10"],
-    ]
-    assert "counter  3      test: 3   1: 3" in run("stats", mine).stdout
-    assert "11, 11, 11" in run("stats", mine).stdout
-
-
-def test_stats_of_a_suite_over_other_data_than_it_was_pinned_with_are_an_error():
-    code = {"prompt": "def one():\n", "canonical_solution": "    return 1\n", "entry_point": "one"}
-    row = {"task_id": "HumanEval/999", "test": "def check(given):\n    assert given() == 1\n", **code}
-    Path("other.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    output = run("stats", "humaneval", "--data", "humaneval=other.jsonl", code=2).output
-    assert "164 pinned tasks cannot be found" in output
-    assert "no task that can be shown" in output
 
 
 # validate.
@@ -152,51 +95,6 @@ def test_a_repeated_problem_is_a_fault_only_across_splits(tmp_path: Path):
     )
     output = run("validate", COUNTER, "--split", "train", "-n", "6").stdout
     assert "duplicates: 0 across; 1 more pairs within one split or entry" in output
-
-
-def test_the_same_problem_in_two_entries_of_a_suite_is_a_fault(mine: str):
-    run("pin", COUNTER, "--split", "train", "--entry", "more", "-n", "1", "--out", mine)
-    assert "the same: counter/test/0 (counter) and counter/train/0 (more)" in run("validate", mine, code=1).stdout
-
-
-def test_prompts_in_a_text_set_are_faults(tmp_path: Path):
-    sentence = "how many of the seventeen ships in the old harbour have more than two masts today"
-    Path("lines.txt").write_text(f"{sentence}\nshort\n", encoding="utf-8")
-    run("pin", LINES, "--data", "words=lines.txt", "--out", "ships.yaml", "--entry", "lines")
-    (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "a.jsonl").write_text(json.dumps({"text": f"Q: {sentence.title()}?"}), encoding="utf-8")
-    command = ("validate", "ships.yaml", "--data", "words=lines.txt", "--against", "texts")
-    output = run(*command, code=1).stdout
-    assert f"overlap: lines/0 in texts/a.jsonl:1: “{' '.join(sentence.split()[:13])}”" in output
-    assert "overlap: 1 of 1 prompts are in 1 texts; 1 prompts are too short to compare" in output
-    (tmp_path / "texts" / "a.jsonl").write_text('{"text": "nothing of it"}\n', encoding="utf-8")
-    assert "overlap: 0 of 1 prompts" in run(*command).stdout
-
-
-def test_a_changed_task_is_a_fault_and_pinning_it_makes_a_new_version(tmp_path: Path):
-    file = tmp_path / "lines.txt"
-    file.write_text("one\ntwo\n", encoding="utf-8")
-    assert "version 1" in run("pin", LINES, "--data", "words=lines.txt", "--out", "s.yaml", "--entry", "lines").stdout
-    file.write_text("one\n2\n", encoding="utf-8")
-    assert "changed: lines: lines/1" in run("validate", "s.yaml", "--data", "words=lines.txt", code=1).stdout
-    output = run("pin", "s.yaml", "--data", "words=lines.txt").stdout
-    assert output.splitlines() == ["changed: lines/1", "s.yaml: 2 tasks pinned, version 2 (it was 1)"]
-    run("validate", "s.yaml", "--data", "words=lines.txt")
-    assert "Skipped lines" in run("validate", "s.yaml", code=2).stderr
-
-
-def test_an_environment_that_cannot_be_made_does_not_hide_the_others(mine: str):
-    path = Path(mine)
-    entry = f"- env: {COUNTER}\n  name: broken\n  arguments: {{nothing: 1}}\n"
-    pins = json.loads(Path("mine.pins.json").read_text(encoding="utf-8"))
-    path.write_text(path.read_text(encoding="utf-8") + entry, encoding="utf-8")
-    pins["entries"]["broken"] = {"counter/train/0": "0" * 16}
-    Path("mine.pins.json").write_text(json.dumps(pins), encoding="utf-8")
-    pins["content_hash"] = assemble(read_suite_file(path), pins["entries"], path, {}).content_hash
-    Path("mine.pins.json").write_text(json.dumps(pins), encoding="utf-8")
-    output = run("validate", mine, code=1).stdout
-    assert "not checked: broken: entry 'broken': " in output
-    assert "all solved" in output
 
 
 # pin.
@@ -222,12 +120,6 @@ def manifest(name: str, tasks: list[Task]) -> str:
 
 def problem(name: str, number: int, **fields: Any) -> Task:
     return Task(name, "all", " ".join(f"word{number}x{n}" for n in range(20)), **fields)
-
-
-def test_one_id_for_two_problems_is_refused():
-    first, other = manifest("one.jsonl", [problem("a", 1)]), manifest("other.jsonl", [problem("a", 2)])
-    assert "two tasks 'a'" in run("split", first, other, "--out", "made", code=2).stderr
-    assert not Path("made").exists()
 
 
 def test_tasks_of_several_files_are_divided_without_a_common_problem():

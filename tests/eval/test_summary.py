@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from agentgym.core.endings import Reason
-from agentgym.core.trajectory import Tokens, Trajectory, Turn
+from agentgym.core.trajectory import Tokens
 from agentgym.eval.summary import MAX_TAGS, Summary, print_summary, summarize
-
-
-def trajectory_of(task: str, attempt: int, solved: bool, turns: int = 1, **values: Any) -> Trajectory:
-    """Return an episode that is paid for its outcome and earns 0.25 of `format` in every turn."""
-    played = [Turn("a", [], {"outcome": 0.0, "format": 0.25}, 0.0) for _ in range(turns)]
-    if played:
-        played[-1].rewards["outcome"] = played[-1].reward = float(solved)
-    defaults: dict[str, Any] = {"env_id": "e", "policy": "p", "seed": 0, "reason": Reason.ANSWERED, "opening": []}
-    return Trajectory(
-        id=f"{task}#{attempt}", task_id=task, task_hash=task, attempt=attempt, turns=played, **defaults | values
-    )
+from tests.recorded import episode_of
 
 
 def printed(summary: Summary, width: int = 100) -> str:
@@ -36,8 +25,8 @@ def lines(summary: Summary) -> list[str]:
 
 
 UNEVEN = [
-    *(trajectory_of("a", i, i == 0) for i in range(3)),
-    trajectory_of("b", 0, True, turns=3, counts={"calls": 3, "tool_errors": 1, "format_errors": 2}, seconds=6.0),
+    *(episode_of("a", i == 0, i) for i in range(3)),
+    episode_of("b", True, turns=3, counts={"calls": 3, "tool_errors": 1, "format_errors": 2}, seconds=6.0),
 ]
 
 
@@ -63,7 +52,7 @@ def test_means_are_over_episodes_and_rates_over_calls_and_turns():
 
 
 def test_failed_episodes_are_only_counted():
-    failed = trajectory_of("c", 0, True, turns=9, reason=Reason.INFRASTRUCTURE, tags=("x",), difficulty=7, seconds=99.0)
+    failed = episode_of("c", True, turns=9, reason=Reason.INFRASTRUCTURE, tags=("x",), difficulty=7, seconds=99.0)
     summary, without = summarize([*UNEVEN, failed]), summarize(UNEVEN)
     assert (summary.failed, summary.endings) == (1, {"answered": 4, "infrastructure": 1})
     for name in ("overall", "channels", "turns", "reward", "by_tag", "by_difficulty", "seconds_per_episode", "pass_at"):
@@ -74,13 +63,13 @@ def test_failed_episodes_are_only_counted():
 
 def test_calls_are_counted_where_they_were_recorded():
     summary = summarize(
-        [trajectory_of("a", 0, True, counts={"calls": 3}), trajectory_of("b", 0, True, counts={"calls": 0}), *UNEVEN]
+        [episode_of("a", True, counts={"calls": 3}), episode_of("b", True, counts={"calls": 0}), *UNEVEN]
     )
     assert summary.calls == (3 + 0 + 3) / 3
 
 
 def test_rates_without_counts_are_missing():
-    summary = summarize([trajectory_of("a", 0, False, turns=0)])
+    summary = summarize([episode_of("a", False, turns=0)])
     assert summary.turns == 0.0
     assert summary.tool_error_rate is summary.format_error_rate is summary.sampled_tokens is None
     nothing = summarize([])
@@ -90,13 +79,13 @@ def test_rates_without_counts_are_missing():
 
 def test_endings_are_sorted_by_frequency_and_levels_by_difficulty():
     reasons = [Reason.MAX_TURNS, Reason.ANSWERED, Reason.ANSWERED]
-    trajectories = [trajectory_of(str(i), 0, True, reason=reason, difficulty=3 - i) for i, reason in enumerate(reasons)]
+    trajectories = [episode_of(str(i), True, reason=reason, difficulty=3 - i) for i, reason in enumerate(reasons)]
     assert list(summarize(trajectories).endings) == ["answered", "max_turns"]
     assert list(summarize(trajectories).by_difficulty) == [1, 2, 3]
 
 
 def test_figures_are_computed_on_valid_trajectories():
-    broken = trajectory_of("c", 0, True, reason=Reason.INFRASTRUCTURE)
+    broken = episode_of("c", True, reason=Reason.INFRASTRUCTURE)
     summary = summarize([*UNEVEN, broken], figures=lambda valid: {"seen": float(len(valid))})
     assert summary.figures == {"seen": 4.0}
     assert "seen" in printed(summary)
@@ -104,7 +93,7 @@ def test_figures_are_computed_on_valid_trajectories():
 
 
 def test_the_hardest_tags_are_shown_and_the_rest_is_counted():
-    trajectories = [trajectory_of(str(i), 0, i >= 6, tags=(f"tag{i:02}",)) for i in range(MAX_TAGS + 2)]
+    trajectories = [episode_of(str(i), i >= 6, tags=(f"tag{i:02}",)) for i in range(MAX_TAGS + 2)]
     text = printed(summarize(trajectories))
     assert all(f"tag{i:02}" in text for i in range(6))
     assert sum(f"tag{i:02}" in text for i in range(MAX_TAGS + 2)) == MAX_TAGS
@@ -115,9 +104,7 @@ def test_the_hardest_tags_are_shown_and_the_rest_is_counted():
 
 def test_equally_hard_tags_are_sorted_by_frequency():
     trajectories = [
-        trajectory_of(f"{tag}{i}", 0, False, tags=(tag,))
-        for tag, count in (("rare", 1), ("often", 3))
-        for i in range(count)
+        episode_of(f"{tag}{i}", False, tags=(tag,)) for tag, count in (("rare", 1), ("often", 3)) for i in range(count)
     ]
     text = printed(summarize(trajectories))
     assert text.index("often") < text.index("rare")
@@ -125,14 +112,15 @@ def test_equally_hard_tags_are_sorted_by_frequency():
 
 def test_missing_numbers_are_printed_as_a_dash():
     text = lines(summarize(UNEVEN))
-    assert any(line.split() == ["tool", "errors", "33.3", "%", "of", "calls"] for line in text)
-    assert any(line.split() == ["format", "errors", "33.3", "%", "of", "turns"] for line in text)
-    assert any(line.split() == ["turns", "1.5"] for line in text)
+    rows = [line.split() for line in text]
+    assert ["tool", "errors", "33.3", "%", "of", "calls"] in rows
+    assert ["format", "errors", "33.3", "%", "of", "turns"] in rows
+    assert ["turns", "1.5"] in rows
+    assert ["channels", "outcome", "0.50", "format", "0.38"] in rows
     assert "0.0 s; 1.50 s an episode, median 0.00 s, 95 % within 5.10 s" in printed(summarize(UNEVEN))
-    assert any(line.split() == ["channels", "outcome", "0.50", "format", "0.38"] for line in text)
     assert any(line.split()[:3] == ["all", "66.7", "%"] and line.split()[-2:] == ["2", "4"] for line in text)
     assert any(line.split()[:1] == ["reward"] and line.split()[1] == "0.500" for line in text)
-    silent = printed(summarize([trajectory_of("a", 0, False, turns=0)]))
+    silent = printed(summarize([episode_of("a", False, turns=0)]))
     assert "tool errors" not in silent
     assert "– of turns" in silent
 
@@ -141,13 +129,13 @@ def test_estimates_over_k_are_shown_where_there_were_several_attempts():
     text = printed(summarize(UNEVEN))
     assert "@1 66.7 %  @2 66.7 %  @3 100.0 %" in text
     assert "^1 66.7 %  ^2 0.0 %  ^3 0.0 %" in text
-    assert "pass@k" not in printed(summarize([trajectory_of("a", 0, True)]))
+    assert "pass@k" not in printed(summarize([episode_of("a", True)]))
 
 
 def test_kinds_of_mistakes_are_shares_of_calls_and_of_turns_most_frequent_first():
     """The printed shares add up to the rates; kinds missing in old recordings are `unrecorded`."""
     counts = {"calls": 10, "tool_errors": 6, "format_errors": 2, "errors/refused": 1, "errors/unknown_tool": 3}
-    summary = summarize([trajectory_of("a", 0, False, turns=4, counts=counts | {"errors/unreadable": 2})])
+    summary = summarize([episode_of("a", False, turns=4, counts=counts | {"errors/unreadable": 2})])
     assert summary.tool_errors == {"unknown_tool": 0.3, "unrecorded": 0.2, "refused": 0.1}
     assert list(summary.tool_errors) == ["unknown_tool", "unrecorded", "refused"]
     assert sum(summary.tool_errors.values()) == pytest.approx(summary.tool_error_rate)
@@ -160,8 +148,8 @@ def test_kinds_of_mistakes_are_shares_of_calls_and_of_turns_most_frequent_first(
 
 def test_tokens_are_those_sampled_and_those_only_read():
     tokens = Tokens([1] * 7, [2] * 5, [1, 0, 0, 1, 1], [0.0] * 5, [0, -1, -1, 0, 0])
-    endpoint = trajectory_of("a", 1, True, usage={"prompt_tokens": 99.0, "completion_tokens": 5.0, "cost": 0.5})
-    summary = summarize([trajectory_of("a", 0, True, tokens=tokens), endpoint])
+    endpoint = episode_of("a", True, 1, usage={"prompt_tokens": 99.0, "completion_tokens": 5.0, "cost": 0.5})
+    summary = summarize([episode_of("a", True, tokens=tokens), endpoint])
     assert summary.sampled_tokens == (3 + 5) / 2
     assert summary.observed_tokens == 7 + 2
     assert summary.cost == 0.5
@@ -171,34 +159,25 @@ def test_tokens_are_those_sampled_and_those_only_read():
 
 
 def test_success_within_more_turns_includes_success_within_fewer():
-    trajectories = [
-        trajectory_of("a", 0, True, turns=1),
-        trajectory_of("a", 1, False, turns=1),
-        trajectory_of("b", 0, True, turns=3),
-    ]
-    summary = summarize(
-        [
-            *trajectories,
-            trajectory_of("c", 0, False, turns=9),
-            trajectory_of("d", 0, True, turns=2, reason=Reason.TOOL_TIME),
-        ]
-    )
+    failed = episode_of("d", True, turns=2, reason=Reason.TOOL_TIME)
+    attempts = [episode_of("a", True), episode_of("a", False, 1)]
+    summary = summarize([*attempts, episode_of("b", True, turns=3), episode_of("c", False, turns=9), failed])
     assert summary.by_turns == pytest.approx({1: 0.5 / 3, 2: 0.5 / 3, 3: 1.5 / 3})
     assert summary.by_turns[3] == pytest.approx(summary.success)
     assert "1: 16.7 %  2: 16.7 %  3: 50.0 %" in printed(summary)
-    assert summarize([trajectory_of("a", 0, False)]).by_turns == {}
+    assert summarize([episode_of("a", False)]).by_turns == {}
 
 
 def test_a_long_curve_is_shown_from_end_to_end_in_a_few_points():
-    trajectories = [trajectory_of(str(i), 0, True, turns=i) for i in range(1, 101)]
+    trajectories = [episode_of(str(i), True, turns=i) for i in range(1, 101)]
     row = next(line for line in lines(summarize(trajectories)) if line.startswith("solved within"))
     assert row.split()[2:5] == ["1:", "1.0", "%"]
     assert "100: 100.0 %" in printed(summarize(trajectories))
 
 
 def test_measures_are_split_by_difficulty_and_tag():
-    easy = [trajectory_of("a", 0, True, difficulty=1, tags=("x",), counts={"calls": 2, "tool_errors": 1})]
-    hard = [trajectory_of("b", 0, False, turns=5, difficulty=4, tags=("x", "y"), counts={"calls": 4})]
+    easy = [episode_of("a", True, difficulty=1, tags=("x",), counts={"calls": 2, "tool_errors": 1})]
+    hard = [episode_of("b", False, turns=5, difficulty=4, tags=("x", "y"), counts={"calls": 4})]
     summary = summarize([*easy, *hard])
     assert {level: measures.turns for level, measures in summary.measures_by_difficulty.items()} == {1: 1.0, 4: 5.0}
     assert {tag: measures.calls for tag, measures in summary.measures_by_tag.items()} == {"x": 3.0, "y": 4.0}
@@ -206,7 +185,7 @@ def test_measures_are_split_by_difficulty_and_tag():
 
 
 def test_a_wide_console_also_shows_the_measures_of_each_part():
-    summary = summarize([trajectory_of("a", 0, True, difficulty=3, counts={"calls": 7}, seconds=2.0)])
+    summary = summarize([episode_of("a", True, difficulty=3, counts={"calls": 7}, seconds=2.0)])
     wide = next(line for line in printed(summary, width=160).splitlines() if "difficulty 3" in line)
     assert wide.strip(" │").split()[-9:] == ["1", "1", "1.000", "1.0", "7.0", "0.0", "%", "2.00", "s"]
     assert "median time" not in printed(summary, width=80)
@@ -214,7 +193,7 @@ def test_a_wide_console_also_shows_the_measures_of_each_part():
 
 
 def test_a_summary_is_json():
-    trajectories = [trajectory_of("a", i, i > 1, turns=i + 1, usage={"cost": 1.0}, tags=("x",)) for i in range(4)]
+    trajectories = [episode_of("a", i > 1, i, turns=i + 1, usage={"cost": 1.0}, tags=("x",)) for i in range(4)]
     again = json.loads(json.dumps(summarize(trajectories).to_dict()))
     assert again["by_turns"] == {"1": 0.0, "2": 0.0, "3": 0.25, "4": 0.5}
     assert again["measures_by_tag"]["x"]["cost"] == 1.0

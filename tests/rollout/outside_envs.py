@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -56,26 +54,6 @@ class Editing(Counter):
     def done(self) -> str:
         """Say that the goal is reached."""
         self._opening[0]["content"][0]["text"] = "changed"
-        return super().done()
-
-
-class Survived(Counter):
-    """The first time, forks a child that keeps all descriptors, and kills its own process."""
-
-    def __init__(self, folder: str, **kwargs: Any):
-        super().__init__(**kwargs)
-        self._mark = Path(folder) / "died"
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        if not self._mark.exists():
-            self._mark.touch()
-            if (pid := os.fork()) == 0:
-                os.setsid()
-                time.sleep(3600)
-            self._mark.write_text(str(pid))
-            os.kill(os.getpid(), signal.SIGKILL)
         return super().done()
 
 
@@ -153,49 +131,3 @@ class Exiting(AsyncCounter):
         asyncio.get_running_loop().call_soon(sys.exit, 3)
         await asyncio.sleep(0)
         return Counter.done(self)
-
-
-class Respawning(AsyncCounter):
-    """Leaves a task that restarts whenever it ends."""
-
-    @tool
-    async def done(self) -> str:
-        """Say that the goal is reached."""
-        loop = asyncio.get_running_loop()
-
-        def again(_: object = None) -> None:
-            if not loop.is_closed():
-                loop.create_task(asyncio.sleep(3600)).add_done_callback(again)
-
-        again()
-        return Counter.done(self)
-
-
-class Lingering(AsyncCounter):
-    """Leaves a generator that takes forever to close."""
-
-    async def _pages(self) -> AsyncIterator[int]:
-        try:
-            yield 1
-        finally:
-            await asyncio.sleep(3600)
-
-    @tool
-    async def done(self) -> str:
-        """Say that the goal is reached."""
-        self._left = self._pages()
-        await anext(self._left)
-        return Counter.done(self)
-
-
-class Located(Counter):
-    """Reports its process id, and takes a while."""
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        time.sleep(0.05)
-        return super().done()
-
-    def details(self) -> dict[str, Any]:
-        return {"pid": os.getpid()}

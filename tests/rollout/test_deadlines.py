@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
 
 from agentgym.core.endings import Ending, Reason
-from agentgym.core.policy import Generation
 from agentgym.core.toolset import tool
-from agentgym.rollout import EnvFactory, Limits
-from agentgym.rollout.conversation import Conversation
+from agentgym.rollout import EnvFactory
 from agentgym.rollout.limits import OutOfTime, off_the_clock, within
 from tests.counter_env import AsyncCounter, Counter, groups
-from tests.rollout.slow_envs import Slow, Stuck, Talker
+from tests.rollout.slow_envs import Stuck, Talker
 from tests.rollout_cases import Factory, play_groups
 from tests.rows import each_row
 
@@ -71,16 +69,6 @@ def test_pauses_do_not_reset_the_limit(parts: tuple[float, ...]):
         limited(*parts)
 
 
-def test_pauses_within_pauses_end_with_the_outer_one():
-    async def nested() -> str:
-        with off_the_clock():
-            await turn(-30.0)
-            await asyncio.sleep(30.0)
-        return await turn(9.0)
-
-    assert run(within(nested(), 10.0, Reason.INFRASTRUCTURE, "a turn")) == "done"
-
-
 def test_without_a_limit_there_is_no_clock():
     assert run(within(turn(-60.0, 60.0), None, Reason.INFRASTRUCTURE, "a turn")) == "done"
     assert run(turn(-60.0)) == "done"
@@ -104,13 +92,6 @@ def test_hanging_environments_fail_only_their_own_episodes():
     stuck = [t.task_id for t in trajectories if t.failed]
     assert stuck == [t.task_id for t in trajectories if t.task_id.endswith(("0", "5"))]
     assert {t.reason for t in trajectories if t.failed} == {Reason.STEP_TIME}
-
-
-@pytest.mark.nightly  # a slow machine is over the limit
-def test_a_time_limit_does_not_run_while_others_have_their_turn():
-    """If 64 episodes of 50 ms had to queue for a few threads, most would exceed the limit."""
-    trajectories = play_groups(Factory(build=Slow), groups(64), step_timeout_s=2.0, max_in_flight=64)
-    assert not any(t.failed for t in trajectories)
 
 
 class Late(AsyncCounter):
@@ -145,23 +126,6 @@ def test_every_wait_has_a_limit_with_an_ending_of_its_own(build: Any, limit: str
     assert message in str(trajectory.error)
 
 
-@pytest.mark.nightly  # a slow machine is over the limit
-def test_many_short_tools_do_not_add_up_to_a_long_one():
-    class Patient(AsyncCounter):
-        @tool
-        async def done(self) -> str:
-            """Say that the goal is reached."""
-            await asyncio.sleep(0.15)
-            return super().done() if len(self._actions) > 2 else "not yet"
-
-        def solution(self, task: Any) -> Any:
-            yield from super().solution(task)
-            yield from super().solution(task)
-
-    [trajectory] = play_groups(Factory(build=Patient), groups(1), tool_timeout_s=0.25)
-    assert not trajectory.failed
-
-
 def test_a_generation_over_its_time_is_truncated_and_keeps_its_tokens():
     policy = Talker(0.01, lambda session: 10**6)
     [trajectory] = play_groups(COUNTER, groups(1), policy, generation_timeout_s=0.2)
@@ -173,42 +137,10 @@ def test_a_generation_over_its_time_is_truncated_and_keeps_its_tokens():
     assert turn.action == policy.codec.decode(trajectory.tokens.completion_ids)
 
 
-@pytest.mark.nightly  # a slow machine samples less
-def test_trained_lengths_equal_sampled_lengths():
-    """Retrying or dropping slow turns would favour short ones."""
-
-    def length(session: str) -> int:
-        return 2 if int(session.partition("#")[2]) % 2 else 10**6
-
-    [group] = groups(1, size=40)
-    trajectories = play_groups(COUNTER, [group], Talker(0.001, length), generation_timeout_s=0.3, retries=2)
-    cut_off = [t for t in trajectories if t.reason is Reason.GENERATION_TIME]
-    assert [t.attempt % 2 for t in cut_off] == [0] * 20
-    assert not any(t.failed for t in trajectories)
-    assert min(t.tokens.sampled for t in cut_off if t.tokens) > max(
-        turn.span[1] - turn.span[0] for t in trajectories if t not in cut_off for turn in t.turns if turn.span
-    )
-
-
 def test_an_episode_has_a_time_limit_of_its_own():
     trajectories = play_groups(COUNTER, groups(2), Talker(0.03, lambda session: 5), episode_timeout_s=0.2)
     assert {t.ending for t in trajectories} == {Ending.TRUNCATED}
     assert {t.reason for t in trajectories} == {Reason.TIME}
-
-
-def test_a_policy_that_is_busy_when_the_time_of_an_episode_ends_is_not_stuck():
-    """It cuts its turn off itself, which may be late if it starts to sample late."""
-
-    class Busy(Talker):
-        async def generate(
-            self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
-        ) -> Generation:
-            await asyncio.sleep(0.2)
-            return Generation([97], [-1.0], "time")
-
-    for limits in (Limits(), Limits(generation_timeout_s=None, episode_timeout_s=600)):
-        generation = asyncio.run(Conversation(Busy(), limits).sample(5, "session", limit_s=0.01))
-        assert generation.ids == [97]
 
 
 def test_the_first_environment_has_the_time_limit_of_every_other():

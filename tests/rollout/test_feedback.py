@@ -6,19 +6,16 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
-from agentgym.base.errors import UsageError
 from agentgym.cli.app import app
 from agentgym.core.messages import Message, ToolCall, assistant, text_of, user
 from agentgym.core.policy import FunctionPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.core.replay import replay
 from agentgym.core.task import Task
-from agentgym.core.trajectory import Trajectory, read_jsonl
+from agentgym.core.trajectory import Trajectory
 from agentgym.envs.errand import ErrandEnv
 from agentgym.envs.guess import GuessEnv
-from agentgym.eval.evaluation import evaluate
 from agentgym.eval.results.rescore import rescore
 from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
 from agentgym.rollout.feedback import (
@@ -30,8 +27,6 @@ from agentgym.rollout.feedback import (
     read_feedback,
     reveals,
 )
-from agentgym.rollout.lookahead import BestOfN, Search
-from tests.endpoints import Fake, Said, call, calling, completion
 from tests.refusals import differing, not_refused
 from tests.rollout.test_lookahead import Wanderer
 
@@ -98,14 +93,11 @@ def test_the_script_reacts_to_errors_repetitions_and_the_last_turns():
 
 REVEALING: list[tuple[tuple[str, dict[str, Any], str], bool]] = [
     (("Think about where Ada lives.", NAMES, ""), True),
-    (("Think about where ADA, lives.", NAMES, ""), True),
     (("Think about where Ada lives.", NAMES, "fetch Ada"), False),
     (("Try Mill House.", NAMES, "fetch Ada"), True),
-    (("Try the windmills.", NAMES, ""), False),
     (("Look closer at the names.", NAMES, ""), False),
     (("It is 42.", {"number": 42}, ""), True),
     (("It is 421.", {"number": 42}, ""), False),
-    (("It is 4.5!", {"number": 4.5}, ""), True),
     (("Choose B.", {"choice": "B"}, ""), True),
     (("This would be a choice.", {"choice": "B"}, ""), False),
     (("Order by price descending limit 3", QUERY, ""), True),
@@ -191,10 +183,6 @@ def test_a_model_is_shown_the_gold_and_the_conversation():
     assert text_of(trajectory.turns[0].observation[-1]) == "Mind the last result."
 
 
-def test_a_silent_user_model_adds_nothing():
-    assert play(WithFeedback(ModelUser(SilentPolicy())), guessing(1, 1)).counts["feedback"] == 0
-
-
 # The command line.
 
 
@@ -207,18 +195,6 @@ def test_feedback_is_read_with_its_settings_or_refused():
     rows = [("", "--feedback takes scripted"), ("scripted,when=never", "one of turn, mistake")]
     rows.append(("mine", "cannot give feedback"))
     assert not_refused(lambda text: read_feedback(text).loaded(lambda name: ScriptedPolicy()), rows) == []  # type: ignore[arg-type, return-value]
-
-
-def test_feedback_and_search_are_not_combined():
-    tasks = [GuessEnv.default_tasks().get("test", 0)]
-    with pytest.raises(UsageError, match="cannot be combined"):
-        evaluate(
-            EnvFactory("agentgym/guess-v0", {}),
-            SilentPolicy(),
-            tasks,
-            search=Search(BestOfN(2)),
-            feedback=WithFeedback(ScriptedUser()),
-        )
 
 
 def run_command(*words: str, code: int = 0) -> str:
@@ -236,39 +212,3 @@ def test_eval_with_and_without_feedback_is_compared_and_not_mixed(tmp_path: Path
     assert "4 of 4 trajectories came out as recorded" in run_command("replay", advised)
     assert "another policy" in run_command(*of, "--out", advised, code=2)
     assert "cannot be used together" in run_command(*of, "--feedback", "scripted", "--search", "beam", code=2)
-
-
-def test_an_endpoint_gives_feedback(tmp_path: Path):
-    pytest.importorskip("aiohttp")
-
-    def answer(request: dict[str, Any], number: int) -> Said:
-        is_user = request["model"] == "u"
-        return completion("Mind the range.") if is_user else calling(call("guess", {"number": 1}))
-
-    fake, out = Fake(answer, strict=True), tmp_path / "out.jsonl"
-    with fake.serving() as url:
-        run_command(
-            *("eval", "--env", "guess", "--policy", f"openai:m@{url}", "-n", "1", "--set", "max_turns=3"),
-            *("--feedback", f"openai:u@{url}", "--out", str(out)),
-        )
-    [trajectory] = read_jsonl(out)
-    assert (trajectory.counts["feedback"], trajectory.usage["feedback_completion_tokens"]) == (2, 10)
-    assert [text_of(turn.observation[-1]) for turn in trajectory.turns[:2]] == ["Mind the range."] * 2
-
-
-def test_a_policy_that_heeds_the_user_solves_more_with_feedback():
-    def ask(messages: list[Message]) -> str:
-        """Deliver an unfetched parcel again and again, until a comment says to read the error."""
-        was_advised = any("Read the error" in text_of(message) for message in messages)
-        words = text_of(messages[1]).split("parcel of ")[1].split(" ")[0]
-        address = [text_of(m).split("goes to ")[1].split(" ")[0] for m in messages if "goes to " in text_of(m)]
-        if was_advised and not address:
-            return f'<tool_call>\n{{"name": "fetch", "arguments": {{"name": "{words}"}}}}\n</tool_call>'
-        house = address[0] if address else "Hill"
-        return f'<tool_call>\n{{"name": "deliver", "arguments": {{"house": "{house}"}}}}\n</tool_call>'
-
-    tasks = [ErrandEnv.default_tasks().get("test", index) for index in range(5)]
-    factory = EnvFactory("agentgym/errand-v0", {})
-    alone = evaluate(factory, FunctionPolicy("stubborn", ask), tasks)
-    advised = evaluate(factory, FunctionPolicy("stubborn", ask), tasks, feedback=WithFeedback(ScriptedUser()))
-    assert (alone.success, advised.success) == (0.0, 1.0)

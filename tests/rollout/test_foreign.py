@@ -7,28 +7,23 @@ import gc
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentgym.base.errors import InfrastructureError
-from agentgym.check import check_names, run_checks
 from agentgym.core.endings import Ending, Reason
 from agentgym.core.env import Env
 from agentgym.core.messages import Message
 from agentgym.core.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.core.toolset import tool
-from agentgym.core.trajectory import Trajectory, read_jsonl
-from agentgym.eval.evaluation import evaluate
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Job, Limits, rollouts
 from agentgym.rollout.streams import play_jobs
 from tests.counter_env import AsyncCounter, Counter, call
 from tests.rollout.hostile_envs import (
     FAILING,
     KINDS,
-    PLACES,
     TASK_KINDS,
     AsyncHostile,
     Hostile,
@@ -91,15 +86,6 @@ def test_every_trajectory_is_delivered_whatever_token_policies_raise():
     check_all(run(jobs(EPISODES), HostileSpeaker(plan), Factory(build=Hostile)), plan, ("generate", "decode"))
 
 
-def test_an_evaluation_accounts_for_every_episode_and_keeps_it(tmp_path: Path):
-    out = tmp_path / "t.jsonl"
-    tasks = [job.task for job in jobs(EPISODES)]
-    factory = Factory(build=partial(Hostile, EVERYWHERE))
-    summary = evaluate(factory, ScriptedPolicy(), tasks, out=out, limits=Limits(retries=0))
-    assert summary.failed + summary.overall.attempts == EPISODES
-    check_all(list(read_jsonl(out)), EVERYWHERE)
-
-
 def test_a_chat_policy_that_raises_fails_its_own_episode_only():
     expected = [Reason.INFRASTRUCTURE if i % 5 + 1 == 3 else Reason.GAVE_UP for i in range(10)]
     for kind, raises in {**KINDS, **TASK_KINDS}.items():
@@ -155,16 +141,6 @@ def test_without_a_rollout_every_exception_is_an_infrastructure_error(build: typ
         other = build()
         other.reset(seed=1)
         assert other.step(call("done")).terminated, kind
-
-
-def test_the_checks_report_errors_from_everywhere():
-    only = ["makes", "plays", "solution-solves", "hostile-text", "close-twice"]
-    for place, kind in zip(PLACES, cycle(["SystemExit", "CancelledError", "unreadable"]), strict=False):
-        plan = Plan({kind: KINDS[kind]}, (place,), share=1.0)
-        report = run_checks("tests.rollout.hostile_envs:Hostile", {"plan": plan}, only=only)
-        assert [row.name for row in report.rows] == [name for name in check_names() if name in only]
-        word = kind.removeprefix("un").lower()
-        assert any(word in row.message.lower() for row in report.problems), (place, kind)
 
 
 # Cancellation by the caller.

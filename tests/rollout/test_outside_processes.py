@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import psutil
 import pytest
 
 from agentgym.core.endings import Reason
-from agentgym.core.messages import Message
-from agentgym.core.policy import FunctionPolicy
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory
-from tests.counter_env import call, groups
+from tests.counter_env import groups
 from tests.rollout_cases import play_groups
 from tests.waiting import eventually
 
@@ -48,8 +40,7 @@ def content(trajectory: Trajectory) -> Any:
 
 @pytest.mark.parametrize("workers", ["inline", "threads", "processes"])
 def test_environments_cannot_stop_the_rollouts_event_loop(workers: str):
-    names = ["Stopping", "Exiting", *(["Respawning", "Lingering"] if workers != "inline" else [])]
-    for name in names:
+    for name in ("Stopping", "Exiting"):
         assert [t.reason for t in play(name, workers)] == [Reason.ANSWERED] * 3, name
 
 
@@ -66,12 +57,6 @@ def test_the_record_of_an_environment_is_the_same_in_every_process(name: str):
     assert "changed" not in str(here)
 
 
-def test_the_end_of_a_process_is_noticed_despite_live_children(tmp_path: Path):
-    trajectories = play("Survived", "processes", 4, arguments={"folder": str(tmp_path)}, step_timeout_s=None)
-    os.kill(int((tmp_path / "died").read_text()), signal.SIGKILL)
-    assert [t.reason for t in trajectories] == [Reason.ANSWERED] * 4
-
-
 def test_tasks_that_kill_their_process_fail_no_other_episode(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.streams.LOST_WORKERS", 3)
     trajectories = play("Deadly", "processes", 20, max_in_flight=8)
@@ -84,47 +69,3 @@ def test_the_programs_of_an_environment_end_with_its_process(tmp_path: Path):
     programs = [int(file.name) for file in tmp_path.iterdir()]
     assert len(programs) == 2
     assert eventually(lambda: not any(map(psutil.pid_exists, programs)))
-
-
-def _endless_list() -> Any:
-    items: list[Any] = []
-    items.append(items)
-    return items
-
-
-@pytest.mark.parametrize("workers", ["threads", "processes"])
-def test_a_message_of_a_policy_is_json_data_or_the_policys_fault(workers: str):
-    wraps: list[tuple[Any, Reason | None]] = [
-        (MappingProxyType, None),
-        (lambda message: {**message, "extra": threading.Lock()}, Reason.INFRASTRUCTURE),
-        (lambda message: {**message, "me": message} | {"loop": _endless_list()}, Reason.INFRASTRUCTURE),
-    ]
-    for wrap, reason in wraps:
-
-        def ask(messages: list[Message], wrap: Any = wrap) -> Any:
-            return wrap(call("add", number=1)) if len(messages) < 4 else None
-
-        [trajectory] = play("tests.counter_env:Counter", workers, 1, FunctionPolicy("odd", ask))
-        content(trajectory)
-        assert trajectory.reason is (reason or Reason.GAVE_UP)
-        assert trajectory.component == (reason and "policy")
-
-
-SIGNAL = """
-import os, signal, sys
-from agentgym.core.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, RolloutEngine
-
-with RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy()):
-    for closed in (True, False):
-        sys.stderr = open(os.devnull, "w") if closed else None
-        if closed:
-            sys.stderr.close()
-        os.kill(os.getpid(), signal.SIGUSR1)
-print("went on")
-"""
-
-
-def test_an_unprintable_report_of_waits_does_no_harm():
-    done = subprocess.run([sys.executable, "-c", SIGNAL], capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.returncode) == ("went on\n", 0)

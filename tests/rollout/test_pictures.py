@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from agentgym.core.endings import Reason
 from agentgym.core.policy import Generation, SeeingPolicy
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import Job, Limits
@@ -59,7 +60,5 @@ def test_the_tokens_of_pictures_leave_less_room_for_text():
 
 def test_pictures_that_do_not_fit_end_the_episode_before_a_turn():
     policy = Eyes([LOOK, ANSWER], context=3_000)
-    played = play(policy)
-    assert played.reason is not None
-    assert played.reason.value == "context"
+    assert play(policy).reason is Reason.CONTEXT
     assert len(policy.seen) == 1

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,21 +11,15 @@ from typing import Any
 import pytest
 
 from agentgym.base.errors import InfrastructureError, UsageError
-from agentgym.core.env import Env
 from agentgym.core.policy import SilentPolicy
 from agentgym.core.task import Task, TaskList
 from agentgym.core.task_files import shared
-from agentgym.envs.code import CodeEnv
 from agentgym.envs.guess import GuessEnv
-from agentgym.envs.search import SearchEnv
-from agentgym.envs.sql import SQLEnv
 from agentgym.rollout import Job, Limits
 from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
 from tests.rollout_cases import Factory
 from tests.waiting import eventually
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 class Watched(TaskList):
@@ -88,53 +80,6 @@ def test_a_file_or_folder_that_has_changed_is_read_again(tmp_path: Path):
     assert shared(LOADER, tmp_path, {}) is first
     (tmp_path / "inner" / "questions.json").write_text("[]")
     assert shared(LOADER, tmp_path, {}) is not first
-
-
-def test_a_source_that_cannot_be_loaded_is_tried_again(tmp_path: Path):
-    for _ in range(2):
-        with pytest.raises(UsageError, match="cannot be read"):
-            shared(LOADER, write_tasks(tmp_path), {"fails": True})
-    assert len(Watched.loads) == 2
-
-
-def test_only_a_few_unused_sources_stay_in_memory(tmp_path: Path):
-    file = write_tasks(tmp_path)
-    for number in [*range(40), 0]:
-        shared(LOADER, file, {"number": number})
-    assert len(Watched.loads) == 41
-
-
-@pytest.mark.real
-def test_a_child_process_can_load_while_its_parent_was_loading(tmp_path: Path):
-    file = write_tasks(tmp_path)
-    loading = threading.Thread(target=shared, args=(LOADER, file, {"slow": True}))
-    loading.start()
-    assert Watched.started.wait(60)
-    child = os.fork()
-    if not child:
-        Watched.go_on.set()
-        shared(LOADER, file, {"slow": True})
-        os._exit(0)
-    Watched.go_on.set()
-    loading.join()
-    assert os.waitpid(child, 0)[1] == 0
-
-
-@pytest.mark.parametrize(
-    ("kind", "kwargs"),
-    [
-        (SQLEnv, {"folder": DATA / "spider_style"}),
-        (SearchEnv, {"folder": DATA / "search_files" / "squad.json"}),
-        (CodeEnv, {"file": "gsm8k.jsonl"}),
-    ],
-)
-def test_environments_on_the_same_files_share_their_tasks(
-    kind: type[Env], kwargs: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "gsm8k.jsonl").write_text(json.dumps({"question": "How many?", "answer": "#### 1"}))
-    first, second = kind(**kwargs), kind(**kwargs)
-    assert first.tasks is second.tasks
 
 
 # In a rollout.

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from agentgym.core.messages import Message, ToolCall, assistant
-from agentgym.core.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.core.policy import ScriptedPolicy
 from agentgym.core.timing import Span, TurnTimes, total_times
 from agentgym.core.trajectory import Trajectory, Turn, read_jsonl, write_jsonl
 from agentgym.eval.results.entry import entry_of
 from agentgym.eval.summary import summarize
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
-from tests.refusals import not_refused
 from tests.view_cases import errand
 
 ROUNDING_S = 1e-5
@@ -54,25 +51,6 @@ def test_every_turn_records_its_waits_in_all_workers(workers: Any):
     assert [turn_times.grading is not None for turn_times in times] == [False] * (len(times) - 1) + [True]
 
 
-@pytest.mark.parametrize("kind", [Desk, MixedDesk])
-def test_calls_that_ran_at_the_same_time_overlap(kind: type[Desk]):
-    """Each of the two calls waits until the other runs."""
-    episode = trajectory(None, ToolCall("meet"), ToolCall("meet"), kind=kind.__name__)
-    first, second = times_of(episode.turns)[0].calls
-    assert max(first.began_s, second.began_s) <= min(first.began_s + first.seconds, second.began_s + second.seconds)
-
-
-def test_a_call_that_did_not_run_has_no_time_and_infos_have_none():
-    infos = []
-    for _ in range(2):
-        env = Desk(tasks=TASKS)
-        env.reset(seed=0)
-        infos.append(env.step(assistant("", [ToolCall("nothing"), look("only"), ToolCall("look", {})])).info)
-        assert [call.name for call in env.step_times.calls] == ["look"]
-        env.close()
-    assert infos[0] == infos[1]
-
-
 def test_times_are_stored_but_do_not_affect_equality(tmp_path: Path):
     turn = Turn("a", [], {"outcome": 0.0}, 0.0, times=TIMES)
     assert turn == replace(turn, times=None) == replace(turn, times=replace(TIMES, generation_s=9.0))
@@ -94,31 +72,3 @@ def test_recordings_without_times_load_and_count_as_not_measured():
     summary = summarize([errand(0), errand(1)])
     assert (summary.generation_seconds, summary.environment_seconds) == pytest.approx((1.2, 0.4))
     assert total_times([TIMES, None]) == (None, None)
-
-
-def test_wrong_times_are_refused_with_their_place():
-    rows: list[tuple[tuple[str, Any], str]] = [
-        (("began_s", None), "'began_s' of 'times' of turn 1 must be a number of seconds"),
-        (("generation_s", -1.0), "'generation_s'"),
-        (("queued_s", "long"), "'queued_s'"),
-        (("calls", [["look", 0.0]]), "'calls'"),
-        (("calls", [[1, 0.0, 1.0]]), "'calls'"),
-        (("grading", [["grade", 0.0, True]]), "'grading'"),
-        (("more", 1), "has no field 'more'"),
-    ]
-
-    def read(change: tuple[str, Any]) -> Trajectory:
-        data = errand().to_dict()
-        data["turns"][0]["times"][change[0]] = change[1]
-        return Trajectory.from_dict(data)
-
-    assert not_refused(read, rows) == []
-
-
-def test_a_turn_without_the_policy_has_no_generation_time():
-    async def gives_up(_: list[Message]) -> None:
-        return None
-
-    [times] = times_of(play(FunctionPolicy("tired", gives_up)).turns)
-    assert times.calls == ()
-    assert times.grading is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -85,17 +84,10 @@ def places(played_groups: Any, what: str) -> list[Any]:
 
 
 # This test must run before the other tests start their cluster.
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("ray://127.0.0.1:10001", "client addresses such as 'ray://127.0.0.1:10001' do not work here"),
-        ("127.0.0.1:1", "not a node of a Ray cluster at '127.0.0.1:1'"),
-        ("here", "not a node of a Ray cluster at 'here'"),
-    ],
-)
-def test_a_missing_cluster_is_refused(address: str, message: str):
-    with pytest.raises(UsageError, match=message):
-        RayWorkers(EnvFactory("agentgym/guess-v0", {}), 1, address=address)
+def test_a_missing_cluster_is_refused():
+    for address in ("ray://127.0.0.1:10001", "127.0.0.1:1"):
+        with pytest.raises(UsageError, match=f"'{address}'"):
+            RayWorkers(EnvFactory("agentgym/guess-v0", {}), 1, address=address)
 
 
 @in_every_environment
@@ -110,50 +102,6 @@ def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_i
     assert play_with(factory, policy, work, RayWorkers(factory, 2, actors=1)) == expected
 
 
-def test_a_limit_of_environments_holds_in_every_actor_and_rollouts_share_a_cluster(cluster: Any):
-    factory = EnvFactory("tests.rollout.worker_envs:LocatedOnANode", {})
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers="ray") as engine:
-        played_groups = engine.collect(groups(30))
-        assert asyncio.run(_at_once(factory)) == 2 * NODES
-    assert os.getpid() not in places(played_groups, "pid")
-
-
-async def _at_once(factory: EnvFactory) -> int:
-    workers = RayWorkers(factory, 64, actors=NODES)
-    try:
-        return await workers.at_once(64)
-    finally:
-        await workers.close()
-
-
-def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
-    factory = EnvFactory("tests.rollout.worker_envs:LocatedOnANode", {})
-    workers = RayWorkers(factory, 1, actors=1, episodes=2)
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        pids = places(engine.collect(groups(4)), "pid")
-    assert pids[0] == pids[1] != pids[2] == pids[3]
-
-
-def test_a_retired_actor_gets_no_more_episodes(cluster: Any):
-    factory = EnvFactory("tests.rollout.outside_envs:Located", {})
-    workers = RayWorkers(factory, 4, actors=1, episodes=4)
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=4), workers=workers) as engine:
-        pids = places(engine.collect(groups(40)), "pid")
-    assert max(map(pids.count, pids)) <= 4 + 3
-
-
-@pytest.mark.parametrize("name", ["Muted", "Locked", "Editing"])
-def test_the_record_of_an_outsiders_environment_is_the_same_in_actors(cluster: Any, name: str):
-    factory = EnvFactory(f"tests.rollout.outside_envs:{name}", {})
-    limits = Limits(max_in_flight=2, retries=0, step_timeout_s=None)
-    records: list[Any] = []
-    for workers in ("threads", "ray"):
-        with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
-            trajectories = [trajectory for group in engine.collect(groups(3)) for trajectory in group.trajectories]
-        records.append([(t.opening, t.reason, t.component, t.details) for t in trajectories])
-    assert records[0] == records[1]
-
-
 @pytest.mark.parametrize("hangs", [False, True])
 def test_episodes_of_a_dead_actor_are_retried(cluster: Any, tmp_path: Path, hangs: bool):
     factory = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
@@ -165,28 +113,11 @@ def test_episodes_of_a_dead_actor_are_retried(cluster: Any, tmp_path: Path, hang
     assert engine.tally.failed["step" if hangs else "worker"] > 0
 
 
-def test_an_environment_that_actors_cannot_make_is_refused_in_one_line(cluster: Any):
-    factory = EnvFactory("no-such-env", {})
-    with (
-        pytest.raises(UsageError, match="unknown environment 'no-such-env'"),
-        RolloutEngine(factory, ScriptedPolicy(), workers=RayWorkers(factory, 1)) as engine,
-    ):
-        engine.collect(groups(1))
-
-
 def test_the_command_plays_on_a_cluster(cluster: Any):
     options = ["--workers", "ray", "--ray", cluster.address, "--limit", "2", "--json"]
     result = CliRunner().invoke(app, ["eval", "--env", "guess", *options])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["overall"]["success"] == 1.0
-
-
-def test_leaving_early_leaves_the_connection_of_the_user(cluster: Any, ray: Any):
-    factory = EnvFactory("agentgym/guess-v0", {})
-    with RolloutEngine(factory, RandomPolicy(), Limits(max_in_flight=2), workers="ray") as engine:
-        tasks = make("guess").tasks
-        next(engine.play(Group(tasks.get("train", index), index) for index in range(10**9)))
-    assert ray.is_initialized()
 
 
 def test_every_group_is_completed_once_despite_the_loss_of_a_node(cluster: Any, tmp_path: Path):
@@ -220,29 +151,17 @@ def test_every_group_is_completed_once_despite_the_loss_of_a_node(cluster: Any, 
 
 
 DRIVER = """
-import json, os, signal, sys, psutil
+import json, psutil
 from agentgym.core.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from tests.counter_env import groups
+from agentgym.rollout import EnvFactory, Limits, RolloutEngine
 
-signal.signal(signal.SIGTERM, ours := lambda *_: None)
-before = dict(os.environ)
-factory = EnvFactory("agentgym/guess-v0", {})
-with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as engine:
+with RolloutEngine(EnvFactory("agentgym/guess-v0", {}), ScriptedPolicy(), Limits(), workers="ray") as engine:
     started = psutil.Process().children(recursive=True)
     listening = [c.laddr.ip for p in (psutil.Process(), *started) for c in p.net_connections() if c.status == "LISTEN"]
-    killing = EnvFactory("tests.rollout.worker_envs:Killing", {"folder": sys.argv[1]})
-    with RolloutEngine(killing, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as second:
-        failed = sum(played.trajectories[0].failed for played in second.collect(groups(4)))
-    import ray
-    kept = ray.is_initialized()
-    [started.append(p) for p in psutil.Process().children(recursive=True) if p not in started]
 _, alive = psutil.wait_procs(started, timeout=30)
+import ray
 print(json.dumps({
-    "failed": failed,
-    "listening": sorted(set(listening)), "kept": kept, "started": len(started), "alive": len(alive),
-    "ended": not ray.is_initialized(), "handler": signal.getsignal(signal.SIGTERM) is ours,
-    "environment": {name for name in os.environ if before.get(name) != os.environ[name]} <= {"RAY_CLIENT_MODE"},
+    "listening": sorted(set(listening)), "started": len(started), "alive": len(alive), "ended": not ray.is_initialized()
 }))
 """
 
@@ -251,12 +170,10 @@ def test_a_local_ray_uses_only_the_loopback_device_and_leaves_nothing(tmp_path: 
     files_before = set(Path("/tmp").glob("ray*"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path)}
-    run = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(tmp_path)], env=environment, capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", DRIVER], env=environment, capture_output=True, text=True, check=True)
     data = json.loads(run.stdout)
     assert data.pop("listening") in (["127.0.0.1", "::ffff:127.0.0.1"], ["127.0.0.1"])
     assert data.pop("started") > 0
-    assert data == {"failed": 0, "alive": 0, "kept": True, "ended": True, "handler": True, "environment": True}
+    assert data == {"alive": 0, "ended": True}
     assert run.stderr == ""
     assert set(Path("/tmp").glob("ray*")) <= files_before

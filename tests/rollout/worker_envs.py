@@ -5,7 +5,6 @@ They have a module of their own, because each process imports it, and the import
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import signal
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.core.messages import ToolCall
 from agentgym.core.toolset import tool
 from tests.counter_env import Counter
 
@@ -73,21 +71,6 @@ class Killing(Counter):
         return super().done()
 
 
-class Parted(Counter):
-    """Hangs for one task; the others take longer than the detection of the hang."""
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        time.sleep(3600 if self.task.id.endswith("/0") else 0.5)
-        return "again" if self._turns[:-3] == [] else super().done()
-
-    def solution(self, task: Any) -> Any:
-        yield from super().solution(task)
-        for _ in range(5):
-            yield ToolCall("done")
-
-
 class Deaf(Counter):
     """Blocks its whole process for one task."""
 
@@ -97,48 +80,6 @@ class Deaf(Counter):
         if self.task.id.endswith("/0"):
             time.sleep(3600)
         return super().done()
-
-
-class Seizing(Counter):
-    """Its constructor blocks its whole process forever."""
-
-    def __init__(self, **kwargs: Any):
-        super().__init__(**kwargs)
-        ctypes.PyDLL(None).sleep(3600)
-
-
-class Unreadable(Counter):
-    """Sends messages that the rollout cannot unpickle."""
-
-    def start(self, task: Any) -> Any:
-        super().start(task)
-        return [{"role": "user", "content": task.prompt, "poison": Poison()}]
-
-
-class Poison:
-    def __reduce__(self) -> Any:
-        return (_poison, ())
-
-
-def _poison() -> str:
-    raise ValueError("no such class here")
-
-
-class Accounted(Counter):
-    """Counts its instances in the process; all but the first take a while to be made."""
-
-    opened = closed = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        Accounted.opened += 1
-        time.sleep(0.3 * (Accounted.opened > 1))
-
-    def release(self) -> None:
-        Accounted.closed += 1
-
-    def details(self) -> dict[str, Any]:
-        return {"there": Accounted.opened - Accounted.closed}
 
 
 class Drawing(Counter):
