@@ -17,7 +17,7 @@ from agentgym.core.messages import ToolCall
 from agentgym.core.policy import as_action, solution_player
 from agentgym.core.rewards import OUTCOME
 from agentgym.core.task import Task
-from tests.check.sound_envs import SoundEnv, SoundFailingEnv, SoundTalkEnv, boxes_task
+from tests.check.sound_envs import SoundEnv, SoundFailingEnv, boxes_task
 from tests.refusals import differing
 
 TASK = boxes_task("train", 0)
@@ -63,13 +63,6 @@ class Lenient(Graded):
         return "Noted."
 
 
-class Asking(Graded):
-    """Asks again after a wrong answer."""
-
-    def take(self, text: str) -> str:
-        return super().take(text) if text == self.task.gold["content"] else "Think again."
-
-
 def solved(env: Env, number: int = 0) -> RecordedEpisode:
     return play(env, env.tasks.get("train", number), 0, solution_player)
 
@@ -103,22 +96,6 @@ def test_solutions_are_spoiled_at_the_end_first_then_in_earlier_steps():
     places = [[i for i in range(3) if attempt[i] != looks[i]] for attempt in rest]
     assert places == sorted(places, reverse=True), "the last steps first"
     assert {tuple(place) for place in places} == {(2,), (1,), (0,)}
-
-
-def test_a_spoiled_end_is_repeated_until_the_turn_limit():
-    env = Asking()
-    attempts = failing_attempts(env, solved(env), [])
-    assert len(attempts) == 2
-    for attempt in attempts:
-        assert attempt.reason is Reason.MAX_TURNS
-        assert attempt.actions[3:] == [attempt.actions[3]] * (env.max_turns - 3)
-
-
-def test_solutions_without_tools_are_spoiled_as_text():
-    env = SoundTalkEnv()
-    attempts = failing_attempts(env, solved(env), [])
-    assert len(attempts) == 2
-    assert all(isinstance(attempt.actions[0], str) and attempt.outcome == 0.0 for attempt in attempts)
 
 
 def test_spoiled_values_are_close_to_the_original():

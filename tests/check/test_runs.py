@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import random
@@ -25,12 +24,9 @@ from agentgym.check.probe import JOBS_BY_HASH_SEED
 from agentgym.check.probe_child import JOBS
 from agentgym.check.subject import Subject
 from agentgym.cli.app import app
-from agentgym.core.dialects import dialect_names
-from agentgym.core.endings import Reason
 from agentgym.core.engine.spaces import MessagesSpace
-from agentgym.core.engine.steps import Solution, StepResult
-from agentgym.core.messages import ToolCall, text_of, user
-from agentgym.core.rewards import OUTCOME, Scheme
+from agentgym.core.engine.steps import Solution
+from agentgym.core.messages import ToolCall, user
 from agentgym.core.task import GeneratedTasks, Task
 from tests.check.sound_envs import SoundEnv, boxes_task
 from tests.check.test_broken import IN_PROCESS
@@ -174,51 +170,6 @@ def test_short_episodes_pass():
         check_named("tool-mistakes").run(Subject("tests.check.broken_envs:PunishesMistakes", {"max_turns": 2}))
 
 
-class HangsUp(SoundEnv):
-    """Ends an episode at the third wrong call; counts its episodes."""
-
-    episodes: ClassVar[int] = 0
-
-    def start(self, task: Task) -> str:
-        type(self).episodes += 1
-        self.wrong = 0
-        return super().start(task)
-
-    def step(self, action: Any) -> StepResult:
-        result = super().step(action)
-        self.wrong += "Error: look: " in text_of(result.observation[-1])
-        if self.reason is None and self.wrong == 3:
-            return self.interrupt(Reason.FORMAT_ERRORS)._replace(observation=result.observation)
-        return result
-
-
-def test_wrong_actions_share_episodes_and_may_end_one_together():
-    HangsUp.episodes = 0
-    assert check_named("tool-mistakes").run(subject_of(HangsUp)) == "6 wrong calls"
-    assert HangsUp.episodes < 6
-    HangsUp.episodes = 0
-    actions = int(str(check_named("hostile-text").run(subject_of(HangsUp))).split()[0])
-    assert HangsUp.episodes <= -(-actions // SoundEnv.max_turns) + len(dialect_names())
-
-
-class PaysForTalk(SoundEnv):
-    """Pays a little for every text; accepts any answer in every other task."""
-
-    scheme = Scheme({OUTCOME: 1.0, "effort": 0.05})
-
-    def respond(self, text: str) -> str:
-        self.reward("effort", 1.0)
-        return "Hm."
-
-    def grade(self) -> dict[str, float]:
-        return {OUTCOME: 1.0} if self.task.difficulty == 1 and self.reason == "answered" else {}
-
-
-def test_wrappers_sum_rewards_and_random_actions_may_solve_half_of_the_tasks():
-    check_named("wrappers").run(subject_of(PaysForTalk))
-    assert str(check_named("random-scores-low").run(subject_of(PaysForTalk))).startswith("random solved 4 of 8")
-
-
 def test_processes_are_started_only_for_checks_that_need_them(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.check.probe.ProbeProcess", None)
     assert run_checks("tests.check.sound_envs:SoundEnv", only=["pickles", "deterministic"]).passed
@@ -261,17 +212,6 @@ def test_a_blocked_check_is_skipped_only_if_an_earlier_check_reported_the_reason
         check_named("plays").run(Subject("tests.check.broken_envs:CannotBeMade"))
     with pytest.raises(CheckSkipped, match="see 'pickles'"):
         check_named("spawns").run(Subject("tests.check.broken_envs:DoesNotPickle"))
-
-
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-def test_exits_and_cancellations_are_errors_of_the_check(error: type[BaseException], monkeypatch: pytest.MonkeyPatch):
-    def ended(*_: Any, **__: Any) -> None:
-        raise error("over")
-
-    monkeypatch.setattr(SoundEnv, "__init__", ended)
-    report = run_checks("tests.check.sound_envs:SoundEnv", only=["makes", "pickles"])
-    assert [row.status for row in report.rows] == [CheckStatus.ERROR, CheckStatus.SKIP]
-    assert f"{error.__name__}: over" in report.row("makes").message
 
 
 def test_arguments_reach_the_environment_and_results_are_in_order():

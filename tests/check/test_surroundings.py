@@ -17,9 +17,8 @@ from agentgym.check.holdings import ForkFailed, in_fork
 from agentgym.check.honest import PER_TASK, Slip, stumbles_of
 from agentgym.check.play import RecordedEpisode, canonical
 from agentgym.check.subject import Subject
-from agentgym.check.surroundings import class_state, clues_while
+from agentgym.check.surroundings import clues_while
 from agentgym.check.watch import ProcessWatch
-from tests.orders import CachingEnv, OrdersEnv
 from tests.refusals import differing, not_refused
 
 pytestmark = pytest.mark.real
@@ -117,13 +116,6 @@ def test_clues_name_lines_that_read_clocks_apart_from_randomness_and_timers():
     assert {line.split(" calls ")[1] for line in clues.chance} >= {"uuid4()", "perf_counter()"}
 
 
-def test_changed_class_state_is_named(monkeypatch: pytest.MonkeyPatch):
-    before = class_state(CachingEnv)
-    monkeypatch.setattr(CachingEnv, "seen", {"a": "b"})
-    changed = [name for name, text in class_state(CachingEnv).items() if before.get(name) != text]
-    assert changed == ["CachingEnv.seen"]
-
-
 def solved(actions: list[str]) -> RecordedEpisode:
     subject = Subject("tests.orders:OrdersEnv")
     [first, *_] = subject.episodes("solution")
@@ -147,11 +139,3 @@ def test_a_stumble_is_the_solution_with_one_mistake():
         assert differing == [index == stumble.index for index in range(len(differing))]
     assert len(places) <= PER_TASK
     assert (min(places) < 5, max(places) > 54) == (True, True), "spread over a long solution"
-
-
-def test_an_environment_plays_a_copy_of_the_task():
-    subject = Subject("tests.order_faults:ChangesItsTask")
-    [episode, *_] = subject.episodes("solution")
-    assert episode.task_change is not None
-    assert "turn 2 changed task.data['orders']" in episode.task_change
-    assert episode.task == OrdersEnv.default_tasks().get("train", 0)

@@ -126,16 +126,6 @@ def test_lines_become_calls_and_mistakes_are_explained():
     assert not_refused(typed, SLIPS, ToolError) == []
 
 
-def test_lines_are_sent_as_text_without_tools():
-    class Quiz(Env):
-        def respond(self, text: str) -> str:
-            return "no"
-
-    env = Quiz(tasks=TaskList([TASK]))
-    env.reset(seed=0)
-    assert read_action("guess 5 or so", env.tools, env.dialect) == "guess 5 or so"
-
-
 def test_a_game_can_be_won_lost_or_given_up():
     solved, screen = play("guess 5", f"guess {HIDDEN}")
     parts = ("Find it.", "guess NUMBER", "It is higher.", "Correct.", "turn 2 of 12", "Solved", "outcome")
@@ -157,40 +147,3 @@ def test_typing_mistakes_and_commands_cost_no_turn_but_say_does():
     _, screen = play(":say nonsense", ":q")
     assert "No tool call was found" in screen
     assert "turn 1 of 12" in screen
-
-
-def test_a_backslash_continues_a_line_and_results_are_printed_literally():
-    desks: list[Desk] = []
-
-    def make() -> Desk:
-        desks.append(Desk())
-        return desks[-1]
-
-    _, screen = play("query SELECT 1\\", "FROM t", make=make, task=Desk.default_tasks().get("train", 0))
-    assert desks[0].queries == [("SELECT 1\nFROM t", 10)]
-    assert "[bold]rows[/bold]" in screen
-
-
-def test_showing_the_solution_does_not_change_the_game():
-    class Unsolved(GuessEnv):
-        solution = Env.solution
-
-    solved, screen = play("guess 5", ":solution", f"guess {HIDDEN}")
-    assert (solved, "> guess 8" in screen, "turn 2 of 12" in screen) == (True, True, True)
-    assert "has no solution" in play(":solution", make=Unsolved)[1]
-
-
-def test_all_environments_are_closed():
-    open_now: list[Env] = []
-
-    class Watched(GuessEnv):
-        def __init__(self) -> None:
-            super().__init__()
-            open_now.append(self)
-
-        def release(self) -> None:
-            if self in open_now:
-                open_now.remove(self)
-
-    play("guess 5", ":solution", ":q", make=Watched)
-    assert open_now == []

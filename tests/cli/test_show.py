@@ -9,10 +9,8 @@ from rich.console import Console
 
 from agentgym.core.display import plain, print_list, print_message, print_trajectory, select
 from agentgym.core.endings import Reason
-from agentgym.core.messages import Message, ToolCall, assistant, system, user
+from agentgym.core.messages import Message, system, user
 from agentgym.core.trajectory import Tokens, Trajectory, Turn
-
-ENDS = ("length", "stop")
 
 
 def console(width: int = 100) -> Console:
@@ -51,13 +49,6 @@ def shown(trajectory: Trajectory, **options: Any) -> str:
     return text_in(where)
 
 
-def test_a_message_without_calls_has_only_its_text():
-    for calls in ({}, {"tool_calls": None}, {"tool_calls": []}):
-        where = console()
-        print_message({"role": "tool", "content": "Fine.", **calls}, where)
-        assert [line.strip() for line in text_in(where).splitlines()] == ["tool", "Fine."]
-
-
 def test_a_trajectory_is_printed_in_order():
     text = shown(record())
     parts = (
@@ -93,32 +84,6 @@ def test_control_characters_of_models_are_not_printed():
         assert not any(ord(c) in range(0x7F, 0xA0) or (c < " " and c != "\n") for c in text)
         text.encode()
     assert plain("Zoë\tsaid\n“hi” 🙂") == "Zoë\tsaid\n“hi” 🙂"
-
-
-def test_long_contents_are_shortened_unless_all_is_requested():
-    long = "a" * 5000 + "END"
-    text = shown(record(turns=[Turn(long, [], {}, 0.0)]), max_chars=100)
-    assert "[… 4903 characters not shown …]" in text
-    assert "END" in text
-    assert len(text) < 3000
-    assert shown(record(turns=[Turn(long, [], {}, 0.0)]), max_chars=None).count("a" * 90) > 50
-
-
-def test_tool_calls_and_images_are_printed():
-    where = console()
-    print_message(assistant("Looking.", [ToolCall("query", {"sql": "select 1"})]), where)
-    print_message({"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image", "url": "x"}]}, where)
-    assert '→ query {"sql": "select 1"}' in text_in(where)
-    assert "[image]" in text_in(where)
-
-
-def test_failed_interrupted_and_unfinished_episodes_are_marked():
-    assert "not ended" in shown(record(reason=None, turns=[], tokens=None))
-    text = shown(record(reason=Reason.INFRASTRUCTURE, error="OSError: disk on fire"))
-    assert "✗ not solved  failed (infrastructure)" in text
-    assert "disk on fire" in text
-    interrupted = [Turn(None, [], {"outcome": 0.0}, 0.0)]
-    assert "interrupted" in shown(record(turns=interrupted, reason=Reason.CONTEXT))
 
 
 def test_trajectories_are_selected_by_task_and_success_and_listed():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym import Env, InfrastructureError, Message, Task, ToolCall, UsageError, tool
+from agentgym import Env, InfrastructureError, Message, Task, ToolCall, tool
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import StepResult
 from agentgym.core.engine.threads import blocks
@@ -58,12 +58,6 @@ def test_independent_calls_run_concurrently_and_results_keep_their_order():
 def test_dependent_calls_run_between_batches_of_independent_ones():
     result = played(look("a"), look("last"), ToolCall("switch"), look("b"), ToolCall("switch"), look("c"))
     assert texts(result.observation) == ["a by night", "last by night", "on", "b by light", "off", "c by night"]
-
-
-def test_returned_functions_run_in_the_order_of_the_calls():
-    result = played(*(ToolCall("note", {"word": word}) for word in "abc"))
-    assert texts(result.observation) == ["a", "a b", "a b c"]
-    assert texts(played(ToolCall("note", {"word": "alone"})).observation) == ["alone"]
 
 
 TURNS = {
@@ -133,27 +127,3 @@ def test_the_tool_time_limit_applies_to_each_call_and_returned_function(kind: st
         late = trajectory(limits, *calls, kind=kind)
         assert (late.reason, late.component) == (Reason.TOOL_TIME, "step")
         assert name in str(late.error)
-
-
-def test_the_number_of_calls_in_a_turn_is_an_argument_stated_in_the_prompt():
-    single, multiple = (Desk(tasks=TASKS, max_calls_per_turn=number) for number in (1, 4))
-    assert "one function at a time" in text_of(single.reset(seed=0)[0][0])
-    assert "one or more functions" in text_of(multiple.reset(seed=0)[0][0])
-    refused = texts(single.step(assistant("", [look("only"), look("only")])).observation)
-    assert all("one tool at a time, not 2. None of them ran." in text for text in refused)
-    with pytest.raises(UsageError, match="max_calls_per_turn"):
-        Desk(tasks=TASKS, max_calls_per_turn=0)
-
-
-class Nested(Desk):
-    """Plays another desk in a drawer."""
-
-    @tool(concurrent=True)
-    def inside(self) -> str:
-        """Look into a desk within the desk."""
-        return str(played(look("only", worth=4.0)).info["rewards"]["seen"])
-
-
-def test_an_environment_inside_a_tool_has_its_own_rewards():
-    result = played(ToolCall("inside"), ToolCall("inside"), kind=Nested)
-    assert (texts(result.observation), result.info["rewards"]["seen"]) == (["4.0", "4.0"], 0.0)

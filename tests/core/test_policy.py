@@ -118,13 +118,6 @@ def test_a_generator_is_sent_the_observation_of_each_move():
     assert observations == [[user("first")], [user("second")]]
 
 
-def test_moves_of_any_iterable_are_played_in_order():
-    kinds: list[Any] = [["one", "two"], iter(["one", "two"]), (word for word in ("one", "two"))]
-    for moves in kinds:
-        script = Script(moves)
-        assert [script.next_move([]) for _ in range(4)] == ["one", "two", None, None]
-
-
 def test_a_call_is_written_in_the_dialect_and_other_moves_are_unchanged(env: GuessEnv):
     message = assistant("", [GUESS])
     assert as_action(env, GUESS) == env.dialect.render("", [GUESS], env.tools)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from textwrap import dedent
 from typing import Any
 
 import pytest
 
-import agentgym.procedural
 from agentgym import procedural
 from agentgym.base.errors import TaskError
 from agentgym.core.task import SHARES, Task, iterate, split_of
@@ -205,14 +202,6 @@ def test_a_family_uses_all_its_phrasings_and_tags_its_tasks():
     assert task == Task("t", "train", "?", 2, {"d": 1}, {"g": 2}, ("c", "L2", "own"))
 
 
-def test_registration_keeps_the_function_and_names_the_family():
-    assert _late.__name__ == "_late"
-    assert FAMILIES["late"].draw is _late
-    assert "_late" not in FAMILIES
-    assert (len(FAMILIES), list(FAMILIES)[:2]) == (7, ["c", "a"])
-    assert b"_late" not in pickle.dumps(Tasks(difficulty=3))
-
-
 def test_a_family_without_level_or_phrasing_or_with_a_repeated_name_is_refused():
     families: Families[Family] = Families(Family)
 
@@ -236,19 +225,3 @@ def test_a_scene_draws_from_its_generator_and_raises_if_empty():
     for pick in (scene.choice, scene.need):
         with pytest.raises(NoFit):
             pick(())
-
-
-# The example in the documentation.
-
-
-def test_the_example_in_the_docstring_works():
-    lines = (agentgym.procedural.__doc__ or "").splitlines()
-    example = dedent("\n".join(line for line in lines if not line or line.startswith("    ")))
-    names: dict[str, Any] = {name: getattr(agentgym.procedural, name) for name in agentgym.procedural.__all__}
-    names |= {"dataclass": dataclass, "Mapping": Mapping, "Random": Random, "Task": Task, "__name__": __name__}
-    exec(example, names)
-    sums: ProceduralTasks[Any] = names["Sums"](difficulty=1, families="small_sum", seed=3)
-    assert set(sums.splits) == set(SHARES)
-    for task in (task for split in sums.splits for task in iterate(sums, split, 30)):
-        a, b = (int(word) for word in task.prompt.rstrip("?.").split() if word.isdecimal())
-        assert (task.gold["total"], task.tags, sums.find(task.id)) == (a + b, ("small_sum", "L1"), task)

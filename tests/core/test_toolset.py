@@ -115,25 +115,6 @@ def test_schemas_are_valid_and_describe_nested_types():
         jsonschema.validate(STORE | {"point": {"y": 1}}, parameters)
 
 
-def test_titles_are_dropped_but_not_values_called_title():
-    class Own:
-        @tool
-        def make(self, row: dict[str, str] = {"title": "x"}) -> None:  # noqa: B006
-            """Make.
-
-            Args:
-                row: A row.
-            """
-
-    assert Toolset.of(Own).get("make").parameters["properties"]["row"]["default"] == {"title": "x"}
-    assert "title" not in TOOLS.get("query").parameters
-
-
-def test_schemas_are_new_data():
-    TOOLS.schemas[0]["function"]["parameters"]["properties"].clear()
-    assert TOOLS.schemas[0]["function"]["parameters"]["properties"]
-
-
 def test_arguments_are_coerced_and_defaults_filled_in():
     checked = TOOLS.check(ToolCall("query", {"sql": 5, "limit": "7"}))
     assert checked == {"sql": "5", "limit": 7, "mode": "fast", "after": None}
@@ -332,16 +313,6 @@ def test_tool_names_must_be_usable_and_unique():
     names = [(name, f"tool name {name!r}") for name in (" ", "1st", "a b", "é", "a" * 65, "-a")]
     assert not_refused(lambda name: MethodTool(Twice.a, ToolOptions(name=name)), names) == []
     assert MethodTool(Twice.a, ToolOptions(name="a" * 64)).name == "a" * 64
-
-
-def test_only_a_plain_method_can_be_a_tool():
-    class Odd:
-        __agentgym_tool__ = ToolOptions()
-
-    with pytest.raises(UsageError, match="tool 'odd' of Owner must be a plain method"):
-        Toolset.of(type("Owner", (), {"odd": Odd()}))
-    with pytest.raises(UsageError, match="plain methods"):
-        tool(staticmethod(Tools.query))
 
 
 # Results.

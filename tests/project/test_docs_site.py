@@ -64,12 +64,6 @@ def test_no_page_loads_anything_from_another_host(site: Path):
         assert not re.search(r"url\(['\"]?(https?:)?//|@import", path.read_text(encoding="utf-8")), path
 
 
-def test_the_api_pages_contain_docstrings(site: Path):
-    page = (site / "api" / "environments.html").read_text(encoding="utf-8")
-    assert "Start an episode. The same seed and options give the same episode." in page
-    assert 'id="agentgym.core.env.Env.solution"' in page
-
-
 def test_every_public_name_is_in_the_api_pages():
     pages = "".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "api").glob("*.md")))
     documented = set(re.findall(r"^::: [\w.]*?(\w+)$", pages, re.M))

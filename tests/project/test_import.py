@@ -78,8 +78,3 @@ def test_all_packages_but_trainers_import_without_the_train_extra():
         names
     )
     assert run(NO_TRAIN_EXTRA + IMPORT_ALL, *names) == f"{len(names)}\n"
-
-
-def test_settings_of_training_can_be_shown_without_loading_torch():
-    code = NO_TRAIN_EXTRA + "from agentgym.trainers.command import main\nmain(['--env', 'sql', '--show-config'])"
-    assert "learning_rate:" in run(code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, ClassVar
 
 from agentgym.core.endings import Reason
@@ -90,15 +89,3 @@ class ChangesItsMind(SoundEnv):
     def grade(self) -> dict[str, float]:
         times = self.graded[self.task.id] = self.graded.get(self.task.id, 0) + 1
         return {"effort": float(self.reason is Reason.ANSWERED and times > 4)}
-
-
-class TellsSuccessByChance(SoundEnv):
-    """Reports success for every second answer only."""
-
-    answers = itertools.count()
-
-    def step(self, action: Any) -> StepResult:
-        result = super().step(action)
-        if self.reason is not Reason.ANSWERED:
-            return result
-        return result._replace(info={**result.info, "is_success": bool(next(self.answers) % 2)})

@@ -38,15 +38,6 @@ class CountsResets(SoundEnv):
         return observation if seed is not None else [*observation, user(f"Reset {number}.")], info
 
 
-class OpensOtherwiseById(SoundEnv):
-    """Opens differently if the task is named by id."""
-
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
-        observation, info = super().reset(seed=seed, options=options)
-        by_id = isinstance((options or {}).get("task"), str)
-        return [*observation, user("As you asked.")] if by_id else observation, info
-
-
 class PeeksAtGlobalRng(SoundEnv):
     """Draws from the module `random` and restores its state."""
 

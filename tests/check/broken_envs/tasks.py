@@ -27,12 +27,6 @@ def tuple_task(part: str, split: str, index: int) -> Task:
     return replace(task, **{part: {**getattr(task, part), "size": (1, 2)}})
 
 
-class TuplesInGold(TuplesInTasks):
-    """Has gold that JSON changes."""
-
-    part = "gold"
-
-
 class ForgetsIds(SoundEnv):
     """Cannot find its own tasks."""
 
