@@ -105,17 +105,12 @@ def test_spoiled_values_are_close_to_the_original():
         (0.5, [1.5, -0.5]),
         ([], []),
         ([1, 2, 3], [[1, 2], [3, 2, 1], [1, 2, 4], [1, 2, 2]]),
-        ([1, 1], [[1], [1, 2], [1, 0]]),
         ({"a": 1, "b": True}, [{"a": 2, "b": True}, {"a": 0, "b": True}, {"a": 1, "b": False}]),
         (None, []),
-        ("", []),
         ("one", ["eno"]),
         ("first of all", ["first of lla", "first of"]),
         ("3 of 10 boxes", ["3 of 11 boxes", "4 of 10 boxes", "3 of 10 sexob", "3 of 10"]),
-        ("7", ["8", "8"]),
-        ("say what is what", ["say what is tahw", "say what is"]),
         ("a b\nc d\ne f\n", ["a b\nc d\ne", "a b\nc d"]),
-        ("a b\nc dd", ["a b\nc"]),
     ]
     assert differing(lambda value: list(spoiled_values(value)), rows) == []
     texts = list(spoiled_values("select 1 from t\nwhere x = 41"))

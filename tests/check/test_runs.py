@@ -20,8 +20,6 @@ from agentgym.check import CHECKS, CheckStatus, print_report, run_checks
 from agentgym.check.catalog import Check
 from agentgym.check.contract import MAX_MESSAGE_CHARS, observation_problem
 from agentgym.check.outcomes import Blocked, CheckFailed, CheckSkipped
-from agentgym.check.probe import JOBS_BY_HASH_SEED
-from agentgym.check.probe_child import JOBS
 from agentgym.check.subject import Subject
 from agentgym.cli.app import app
 from agentgym.core.engine.spaces import MessagesSpace
@@ -168,12 +166,6 @@ def test_short_episodes_pass():
             check_named(name).run(subject_of(AnswersAtOnce, max_turns=turns))
     with pytest.raises(CheckFailed, match="ended the episode; report the mistake and let it continue"):
         check_named("tool-mistakes").run(Subject("tests.check.broken_envs:PunishesMistakes", {"max_turns": 2}))
-
-
-def test_processes_are_started_only_for_checks_that_need_them(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("agentgym.check.probe.ProbeProcess", None)
-    assert run_checks("tests.check.sound_envs:SoundEnv", only=["pickles", "deterministic"]).passed
-    assert {job for jobs in JOBS_BY_HASH_SEED.values() for job in jobs} == set(JOBS)
 
 
 # Time.

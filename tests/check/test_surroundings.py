@@ -7,17 +7,11 @@ import random
 import sys
 import tempfile
 import time
-import uuid
-from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from agentgym.check.holdings import ForkFailed, in_fork
-from agentgym.check.honest import PER_TASK, Slip, stumbles_of
-from agentgym.check.play import RecordedEpisode, canonical
-from agentgym.check.subject import Subject
-from agentgym.check.surroundings import clues_while
 from agentgym.check.watch import ProcessWatch
 from tests.refusals import differing, not_refused
 
@@ -91,51 +85,3 @@ def test_a_watch_reports_changes_and_where_they_first_occurred():
     ]
     assert differing(lambda turns: watched(*turns), rows) == []
     assert watched("sys.setrecursionlimit(5000)")[0].startswith("turn 1: the recursion limit")
-
-
-# Clues.
-
-
-def reads_clocks() -> None:
-    datetime.now()
-    time.time()
-
-
-def test_clues_name_lines_that_read_clocks_apart_from_randomness_and_timers():
-    clues = clues_while(reads_clocks)
-    assert [line.split(" calls ")[1] for line in clues.clock] == ["now()", "time()"]
-    assert all(line.startswith("test_surroundings.py:") for line in clues.clock)
-    assert clues.chance == []
-
-    def draws() -> None:
-        uuid.uuid4()
-        time.perf_counter()
-
-    clues = clues_while(draws)
-    assert clues.clock == []
-    assert {line.split(" calls ")[1] for line in clues.chance} >= {"uuid4()", "perf_counter()"}
-
-
-def solved(actions: list[str]) -> RecordedEpisode:
-    subject = Subject("tests.orders:OrdersEnv")
-    [first, *_] = subject.episodes("solution")
-    return RecordedEpisode(first.task, first.seed, first.opening, first.info, list(actions) or first.actions)
-
-
-def test_a_stumble_is_the_solution_with_one_mistake():
-    with Subject("tests.orders:OrdersEnv").env() as env:
-        stumbles = stumbles_of(env, solved(["a", "b", "c"]))
-        ways = {(stumble.slip, stumble.index): "".join(map(str, stumble.actions)) for stumble in stumbles}
-        episode = solved([])
-        wrong = [stumble for stumble in stumbles_of(env, episode) if stumble.slip is Slip.WRONG]
-        places = [stumble.index for stumble in stumbles_of(env, solved([str(number) for number in range(60)]))]
-    assert [ways[Slip.OMITTED, 0], ways[Slip.OMITTED, 1]] == ["bc", "ac"]
-    assert (ways[Slip.TWICE, 1], ways[Slip.EARLY, 2]) == ("abbc", "acb")
-    assert (Slip.OMITTED, 2) not in ways
-    assert wrong
-    for stumble in wrong:
-        pairs = zip(stumble.actions, episode.actions, strict=True)
-        differing = [canonical(action) != canonical(right) for action, right in pairs]
-        assert differing == [index == stumble.index for index in range(len(differing))]
-    assert len(places) <= PER_TASK
-    assert (min(places) < 5, max(places) > 54) == (True, True), "spread over a long solution"

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.core.display import plain, print_list, print_message, print_trajectory, select
+from agentgym.core.display import plain, print_message, print_trajectory
 from agentgym.core.endings import Reason
 from agentgym.core.messages import Message, system, user
 from agentgym.core.trajectory import Tokens, Trajectory, Turn
@@ -49,26 +49,6 @@ def shown(trajectory: Trajectory, **options: Any) -> str:
     return text_in(where)
 
 
-def test_a_trajectory_is_printed_in_order():
-    text = shown(record())
-    parts = (
-        "guess/test/1#0",
-        "scripted",
-        "✓ solved  terminated (solved)  reward 1.2",
-        "format errors 1",
-        "3 prompt  7 sampled  2 observed",
-        "Find it.",
-        "turn 1  reward +0.1  outcome 0  format 1  4 tokens",
-        "I say 5",
-        "tool guess",
-        "It is higher.",
-        "turn 2  reward +1.1  outcome 1  format 1  3 tokens",
-        "Correct.",
-    )
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
-
-
 def test_model_text_is_printed_without_markup():
     hostile = "[bold red]x[/] [/nothing] [link=file:///etc]y[/link] :smile: {}"
     text = shown(record(turns=[Turn(hostile, [user(hostile)], {"[b]": 1.0}, 0.0)], id="[i]", policy="[/b]"))
@@ -84,15 +64,3 @@ def test_control_characters_of_models_are_not_printed():
         assert not any(ord(c) in range(0x7F, 0xA0) or (c < " " and c != "\n") for c in text)
         text.encode()
     assert plain("Zoë\tsaid\n“hi” 🙂") == "Zoë\tsaid\n“hi” 🙂"
-
-
-def test_trajectories_are_selected_by_task_and_success_and_listed():
-    won, lost = record(), record(id="guess/test/2#0", task_id="guess/test/2", turns=[])
-    assert select([won, lost]) == [won, lost]
-    assert select([won, lost], task="guess/test/2") == [lost]
-    assert select([won, lost], task="guess/test/1#0") == [won]
-    assert select([won, lost], successes=True) == [won]
-    assert select([won, lost], failed=True) == [lost]
-    where = console()
-    print_list([won, lost], where)
-    assert ["✓ solved" in line for line in text_in(where).splitlines()[1:3]] == [True, False]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym import Env, InfrastructureError, Message, Task, ToolCall, tool
+from agentgym import Env, InfrastructureError, Message, Task, ToolCall
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import StepResult
 from agentgym.core.engine.threads import blocks
 from agentgym.core.messages import assistant, text_of
 from agentgym.core.replay import replay
-from agentgym.rollout import Limits
 from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
 
 
@@ -84,20 +83,9 @@ def test_a_mistake_is_the_result_of_its_call_and_no_call_counts_after_the_end():
     assert (result.info["rewards"]["seen"], result.info["counts"]["calls"]) == (2.0, 1)
 
 
-class Exits(Desk):
-    """A tool that would end the process."""
-
-    @tool(concurrent=True)
-    def leave(self) -> str:
-        """Leave."""
-        raise SystemExit(3)
-
-
-def test_a_failure_or_exit_fails_the_episode_once():
+def test_a_failure_fails_the_episode_once():
     with pytest.raises(InfrastructureError, match="OSError: the drawer fell out"):
         played(look("broken"), look("broken"), look("last"))
-    with pytest.raises(InfrastructureError, match="SystemExit: 3"):
-        played(ToolCall("leave"), ToolCall("leave"), kind=Exits)
 
 
 def test_a_concurrent_turn_replays_and_restores():
@@ -113,17 +101,3 @@ def test_a_concurrent_turn_replays_and_restores():
     assert again.step(last) == env.step(last)
     env.close()
     again.close()
-
-
-@pytest.mark.parametrize("kind", ["Desk", "MixedDesk"])
-def test_the_tool_time_limit_applies_to_each_call_and_returned_function(kind: str):
-    """The second call never returns; the other calls do not extend its limit."""
-    limits = Limits(retries=0, tool_timeout_s=0.5)
-    for name, calls in (
-        ("meet", (look("only"), ToolCall("meet"), look("only"))),
-        ("ask", (ToolCall("ask"),)),
-        ("ask", (ToolCall("ask"), ToolCall("ask"))),
-    ):
-        late = trajectory(limits, *calls, kind=kind)
-        assert (late.reason, late.component) == (Reason.TOOL_TIME, "step")
-        assert name in str(late.error)

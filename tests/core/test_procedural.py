@@ -13,11 +13,9 @@ from agentgym import procedural
 from agentgym.base.errors import TaskError
 from agentgym.core.task import SHARES, Task, iterate, split_of
 from agentgym.procedural import (
-    SEED_DIGITS,
     Families,
     NoFit,
     ProceduralTasks,
-    Scene,
     by_level,
     choose_families,
     divide,
@@ -178,20 +176,6 @@ def test_held_out_families_occur_in_the_unseen_split_only():
     assert divide("b", "b".__contains__) == {"test_unseen": ("b",)}
 
 
-def test_content_belongs_to_one_split_but_the_unseen_split_takes_any():
-    def takes(split: str, content: str) -> bool:
-        try:
-            must_belong(split, content)
-        except NoFit:
-            return False
-        return True
-
-    contents = [str(number) for number in range(60)]
-    assert all(takes("test_unseen", content) for content in contents)
-    assert all([takes(split, content) for split in SHARES].count(True) == 1 for content in contents)
-    assert sorted(digit for digits in SEED_DIGITS.values() for digit in digits) == list(range(10))
-
-
 # Families, and the tasks they make.
 
 
@@ -212,16 +196,3 @@ def test_a_family_without_level_or_phrasing_or_with_a_repeated_name_is_refused()
     assert "at least one phrasing" in refusal(register, 1)
     register(1, "?")
     assert "'one' already exists" in refusal(register, 2, "?")
-
-
-# Scenes.
-
-
-def test_a_scene_draws_from_its_generator_and_raises_if_empty():
-    scene, mirror = Scene(Random(3)), Random(3)
-    assert [scene.choice("abcdefgh") for _ in range(9)] == [mirror.choice("abcdefgh") for _ in range(9)]
-    assert scene.choice({5}) == 5
-    scene.need([0])
-    for pick in (scene.choice, scene.need):
-        with pytest.raises(NoFit):
-            pick(())

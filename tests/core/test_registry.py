@@ -98,11 +98,3 @@ def test_an_installed_package_adds_environments(tmp_path: Path):
     assert run(code, tmp_path).stdout == "ok\n"
     code = "import gymnasium as g; print(type(g.make('agentgym.envs:acme/boxes-v0').unwrapped).__name__)"
     assert run(code, tmp_path).stdout == "BoxesEnv\n"
-
-
-@pytest.mark.real
-def test_a_broken_package_affects_only_its_environments(tmp_path: Path):
-    install(tmp_path, "acme/boxes-v0 = acme_boxes:BoxesEnv", source="import no_such_dependency")
-    assert run("import agentgym; agentgym.make('guess')", tmp_path).returncode == 0
-    done = run("import agentgym; agentgym.make('acme/boxes-v0')", tmp_path)
-    assert "No module named 'no_such_dependency'" in done.stderr.splitlines()[-1]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from agentgym.base.errors import ToolError
 from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall
@@ -119,24 +118,3 @@ def test_a_scripted_policy_has_the_environment_and_its_gold():
 
     assert played(ScriptedPolicy(script, "knows")).success
     assert seats == [(Ticketing, SECRET)]
-
-
-# The use of a seat.
-
-
-@pytest.fixture
-def seat() -> Seat:
-    env = Ticketing()
-    env.reset(seed=0)
-    return Seat.at(env, 3)
-
-
-def test_a_seat_describes_tools_as_the_model_sees_them_and_checks_arguments(seat: Seat):
-    env, call = Ticketing(), ToolCall("guess", {"number": 5})
-    env.reset(seed=0)
-    assert seat.tools.schemas == env.tools.schemas
-    assert seat.dialect.instructions(seat.tools) == env.dialect.instructions(env.tools)
-    assert seat.dialect.render("", [call], seat.tools) == env.dialect.render("", [call], env.tools)
-    assert seat.tools.check(call) == {"number": 5}
-    with pytest.raises(ToolError, match=r"'number' is missing.*Usage: guess\(number: integer\)"):
-        seat.tools.check(ToolCall("guess", {}))

@@ -40,21 +40,6 @@ def files_of(env: str) -> TaskFiles:
     return files
 
 
-def test_sources_of_all_environments_or_one_are_listed_with_options():
-    listed = run("tasks", "sources")
-    assert listed.exit_code == 0, listed.output
-    for env, argument in TAKING.items():
-        words = [f"agentgym/{env}-v0  --set {argument}=PATH"]
-        words += [word for layout in files_of(env).layouts for word in (layout.name, f"--set {layout.settings}")]
-        words += [f"--set {option}=…" for option in (*files_of(env).options, "strict")]
-        assert [word for word in words if word not in listed.stdout] == []
-    of_sql = run("tasks", "sources", "sql").stdout
-    assert ("Spider" in of_sql, "MBPP" in of_sql) == (True, False)
-    refused = run("tasks", "sources", "guess")
-    assert refused.exit_code == 2
-    assert all(f"agentgym/{env}-v0" in refused.stderr for env in TAKING)
-
-
 @pytest.mark.parametrize("env", TAKING)
 def test_files_and_their_options_are_arguments_of_the_environment(env: str):
     files = files_of(env)
@@ -84,14 +69,3 @@ def test_left_out_entries_are_listed_with_reasons(tmp_path: Path):
     strict = run(*words, "--strict")
     assert strict.exit_code == 2
     assert "test.jsonl:3: no text under 'answer'" in strict.stderr
-
-
-@pytest.mark.real
-def test_commands_fall_back_to_an_existing_split(tmp_path: Path):
-    (tmp_path / "dev.jsonl").write_text(json.dumps({"question": "How many?", "answer": "#### 1"}))
-    words = ("--set", f"file={tmp_path}", "--set", "solution_style=direct")
-    assert "gsm8k/dev/1" in run("tasks", "code", *words).stdout
-    evaluated = run("eval", "--env", "code", *words)
-    assert evaluated.exit_code == 0, evaluated.output
-    assert "There is no split 'test'; evaluating on 'validation'." in evaluated.stderr
-    assert run("eval", "--env", "code", "--tasks", "test", *words).exit_code == 2

@@ -192,29 +192,6 @@ class Words:
         """
         return f"{what} {near} {deep}"
 
-    @tool(name="a.b-c_1", max_chars=7)
-    def short(self, a: int, b: int, c: int, d: int, e: int, f: int) -> None:
-        """Take six numbers.
-
-        Args:
-            a: 1.
-            b: 2.
-            c: 3.
-            d: 4.
-            e: 5.
-            f: 6.
-        """
-
-
-def test_up_to_five_distinct_mistakes_are_explained_at_once():
-    tools = Toolset.of(Words)
-    text = refusal(lambda: tools.get("a.b-c_1").check({}), raises=ToolError)
-    assert [name for name in "abcdef" if f"argument '{name}' is missing" in text] == list("abcde")
-    text = refusal(lambda: tools.get("look").check({"near": 1.5, "deep": "perhaps", "else": 1}), raises=ToolError)
-    parts = ("argument 'what' is missing.", "there is no argument 'else'.", "argument 'deep': Input", "got 'perhaps'.")
-    assert [part for part in parts if part not in text] == []
-    assert "near" not in text.partition("Usage:")[0]
-
 
 def test_huge_or_deep_arguments_and_names_give_short_errors():
     deep: Any = []
@@ -340,5 +317,5 @@ def test_long_results_are_cut_at_the_limit_with_a_note():
         assert limit - 16 < len(text) <= limit
         assert bounded("x" * limit, limit) == "x" * limit
     assert "[cut: 101 characters" in bounded("x" * 101, 100)
-    assert [Toolset.of(Words).get(name).max_chars for name in ("a.b-c_1", "look")] == [7, MAX_RESULT_CHARS]
+    assert [TOOLS.get(name).max_chars for name in ("store", "query")] == [100, MAX_RESULT_CHARS]
     assert MAX_RESULT_CHARS == 8_000

@@ -203,14 +203,8 @@ def test_the_terminal_lists_filters_opens_and_compares(file: Path):
     browse(Collection([file]), keyboard(*lines, "q", "typed too late"), console)
     text = output_of(console)
     assert "0 to 11 of 12, 16.7% solved" in text
-    assert "0 to 1 of 2, 100.0% solved, 75% of the time in generation (median)   solved=yes" in text
-    assert "generation 0.60 s, environment 0.20 s (chat 0.15 s, chat 0.10 s)" in text
-    assert "█████" in text
-    assert "attempt 1" in text
     assert "differs from attempt 0 at turn 2" in text
     assert "open: outcome ≥ 1 (is 1)" in text
-    assert "number 2 is not in the list of 2" in text
-    assert "0 to 3 of 4" in text
     assert "'what' is not a command; h lists them" in text
     assert "too late" not in text
 

@@ -11,12 +11,10 @@ import pytest
 
 from agentgym.core.messages import user, with_pictures
 from agentgym.core.trajectory import write_jsonl
-from agentgym.eval.comparison import compare, read_run
 from agentgym.view.collection import Collection
 from agentgym.view.report import write_report
 from tests.browsers import PATIENCE_S, need_browser
-from tests.view.page_probes import HANDLERS, SHADES
-from tests.view_cases import DIFF, errand, hostile, png, sample_run, turn, write_run
+from tests.view_cases import DIFF, errand, hostile, png, sample_run, turn
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -133,8 +131,6 @@ QUERIES = {
     "sort=-reward&difficulty=1": (["0#0", "0#7", "0#1", "0#2", "3#0", "3#1", "3#2"], "11.1 %"),
     "solved=no&tag=t1": ([*EVERY[3:6], *EVERY[9:]], "0.0 %"),
     "q=select 2 FROM&sort=-tool_errors": (["0#2", "1#2", "2#2", "3#2"], "0.0 %"),
-    "q=Port Veld&ending=solved": (["0#0", "2#0"], "100.0 %"),
-    "policy=other&sort=nothing": (["0#7"], "0.0 %"),
 }
 """Maps filters to the matching trajectories and their success rate."""
 
@@ -187,40 +183,7 @@ def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):
     assert page.locator("#turn-3 .bad", has_text="FAILED b").count() == 1
 
 
-def better() -> list[Any]:
-    """Return a run like `sample_run`, except for one task won, one lost, and one that only this run has."""
-    runs = [
-        errand(task, attempt, solved=task == 1 or (task == 0 and attempt == 0))
-        for task in range(5)
-        for attempt in range(3)
-    ]
-    for run in runs:
-        run.policy = 'a "better" one & <more>'
-    return runs
-
-
-def test_a_comparison_links_flipped_tasks_to_their_trajectories(open_form: Any, file: Path, tmp_path: Path):
-    other = tmp_path / "other.jsonl"
-    write_jsonl(other, better())
-    look = open_form(file, other)
-    page = look.at()
-    page.get_by_role("link", name="compare two of these runs").click()
-    look.heading("Two runs compared")
-    comparison = compare(read_run(file), read_run(other))
-    text = page.locator("main").inner_text()
-    assert f"{100 * comparison.overall.success.difference:+.1f}".rstrip("0").rstrip(".") in text
-    assert "1 task only in B" in text
-    rows = page.locator("table.flips tbody tr")
-    assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
-    assert [rows.nth(at).locator("th").inner_text() for at in (0, 1)] == ["errand/test/2", "errand/test/1"]
-    page.get_by_role("button", name="Swap").click()
-    page.locator(".verdict", has_text=f": −{100 * comparison.overall.success.difference:.1f}").wait_for()
-    assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
-    rows.first.locator("a").first.click()
-    look.heading("errand/test/1#0")
-
-
-def test_keys_move_open_search_and_change_the_theme(open_form: Any, file: Path):
+def test_keys_move_open_and_search(open_form: Any, file: Path):
     look = open_form(file)
     page = look.at("/?solved=yes")
     look.press("j", "j")
@@ -241,40 +204,6 @@ def test_keys_move_open_search_and_change_the_theme(open_form: Any, file: Path):
     look.press("Enter")
     look.rows(1)
     assert look.ids() == ["errand/test/2#0"]
-    page.locator("h1").click()
-    look.press("t")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    look.press("t")
-    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != dark
-    look.press("?")
-    assert page.locator("dialog[open]").is_visible()
-    look.press("Escape")
-    assert page.locator("dialog[open]").count() == 0
-
-
-def test_strips_show_tokens_and_the_trainers_values(open_form: Any, tmp_path: Path):
-    look = open_form(write_run(tmp_path))
-    page = look.at("/t/0.6")
-    page.locator("summary", has_text="Tokens").click()
-    names = page.locator(".strip-names span")
-    names.first.wait_for()
-    assert names.all_inner_texts() == [
-        "sampled",
-        "log-prob",
-        "trainer − sampler",
-        "advantage: gated, as trained",
-        "policy version",
-    ]
-    page.locator("canvas.strip").focus()
-    look.press("Home", "ArrowRight", "ArrowRight")
-    readout = page.locator(".readout").inner_text()
-    assert "token 2 of 12" in readout
-    assert "trainer − sampler 1.6" in readout
-    assert "as trained 0.25" in readout
-    assert page.locator("canvas.strip").evaluate(SHADES) > 10
-    page.get_by_role("button", name="list the tokens in sight").click()
-    assert page.locator(".listing tbody tr").count() == 12
 
 
 def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_path: Path):
@@ -282,35 +211,21 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
     write_jsonl(file, [hostile(), errand(task_id="<b>", id="<b>#1")])
     write_jsonl(tmp_path / "<b>two.jsonl", [hostile()])
     look = open_form(file, tmp_path / "<b>two.jsonl")
-    for address in (
-        "/",
-        "/compare?a=0&b=2",
-        "/compare?a=<script>&b=1e9",
-        "/t/0.0",
-        "/g/0.0",
-        "/?q=<script>",
-        "/t/<script>alert(1)</script>",
-        "/?sort=<img src=x onerror=alert(1)>",
-    ):
+    places = ("/", "/compare?a=0&b=2", "/compare?a=<script>&b=1e9", "/t/0.0", "/g/0.0", "/?q=<script>")
+    for address in (*places, "/t/<script>alert(1)</script>", "/?sort=<img src=x onerror=alert(1)>"):
         page = look.at(address)
         for _ in range(3):  # those inside of others are made when these are opened
             page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true })")
             look.some("main details[open]:not(:has(> summary + *))", 0)
         if address == "/t/0.0":
             text = page.locator("main").inner_text()
-            for part in (
-                "<script>window.hacked = 1</script>",
-                "␛[31mred",
-                "⟨U+202E⟩gnitsil",
-                "␛]8;;https://evil.test",
-                "nul ␀ back ␈␈",
-                "javascript:window.hacked=4",
-            ):
+            for part in ("<script>window.hacked = 1</script>", "␛[31mred", "⟨U+202E⟩gnitsil", "nul ␀ back ␈␈"):
                 assert part in text
             assert not set("\u202e\u200e\u061c\x00\x9b\x1b") & set(text)
             page.locator("button", has_text="Show all 5,000,000 characters").click()
         assert page.evaluate("window.hacked") is None
-        assert page.evaluate(HANDLERS) == 0
+        handlers = "[...e.attributes].some((attribute) => attribute.name.startsWith('on'))"
+        assert page.locator("main *").evaluate_all(f"all => all.filter((e) => {handlers}).length") == 0
         assert page.locator("main script, main iframe, main a[href^='javascript']").count() == 0
         assert page.locator("main img").count() == (address in ("/t/0.0", "/g/0.0"))
     # The content security policy also blocks markup from text.

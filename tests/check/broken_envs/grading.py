@@ -55,17 +55,6 @@ class WrongSolution(SoundEnv):
         yield ToolCall("answer", {"text": "copper lantern"})
 
 
-class StopsEarly(SoundEnv):
-    """Has a solution that does the work but does not submit it."""
-
-    def solution(self, task: Task) -> Solution:
-        yield ToolCall("look", {"box": task.gold["box"]})
-
-    def see(self, box: str) -> str:
-        self.reward(OUTCOME, 1.0)
-        return super().see(box)
-
-
 class PaysForNothing(SoundEnv):
     """Counts every episode without an answer as a success."""
 

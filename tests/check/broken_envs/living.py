@@ -174,14 +174,6 @@ class Says(SoundEnv):
         return result._replace(info={**result.info, "rewards": rewards, **more})
 
 
-class EndsForNoReason(Says):
-    """Ends with an undeclared reason."""
-
-    @property
-    def reason(self) -> Any:
-        return None if super().reason is None else "bored"
-
-
 class EndsWithTheOtherFlag(SoundEnv):
     """Swaps the two flags."""
 
