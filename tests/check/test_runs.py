@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import threading
@@ -12,11 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from agentgym.base.errors import NoSolution, UsageError
-from agentgym.check import CHECKS, CheckStatus, print_report, run_checks
+from agentgym.check import CHECKS, CheckStatus, run_checks
 from agentgym.check.catalog import Check
 from agentgym.check.contract import MAX_MESSAGE_CHARS, observation_problem
 from agentgym.check.outcomes import Blocked, CheckFailed, CheckSkipped
@@ -227,13 +225,7 @@ def test_a_report_passes_only_if_a_check_passed():
     skipped = run_checks("tests.check.sound_envs:SoundTalkEnv", only=["tool-schemas", "tool-mistakes"])
     assert [row.status for row in skipped.rows] == [CheckStatus.SKIP, CheckStatus.SKIP]
     assert not skipped.passed
-    screen = io.StringIO()
-    print_report(skipped, Console(file=screen, width=200))
-    assert "was not checked: 2 skip" in screen.getvalue()
     assert run_checks("tests.check.sound_envs:SoundTalkEnv", only=["tool-schemas", "makes"]).passed
-    hidden = ["gold-hidden-at-start", "gold-hidden-in-play"]
-    report = run_checks("tests.check.sound_envs:SoundTalkEnv", only=hidden)
-    assert {row.status for row in report.rows} == {CheckStatus.SKIP}, "its gold is in its data"
 
 
 def test_the_command_prints_all_or_only_failures_and_exits_with_1_on_failures():
@@ -247,11 +239,9 @@ def test_the_command_prints_all_or_only_failures_and_exits_with_1_on_failures():
     assert (code, [part for part in parts if part not in text]) == (1, [])
     code, text = run(*options, "--failures")
     assert (code, [part for part in parts if part not in text]) == (1, [parts[0]])
-    for more, statuses in ((), ["pass", "fail"]), (("--failures",), ["fail"]):
-        content = json.loads(run(*options, "--json", *more)[1])
-        assert (content["target"], content["passed"]) == (WRONG_SOLUTION, False)
-        assert [check["status"] for check in content["checks"]] == statuses
-    assert run("guess", "--failures", "--only", "makes") == (0, "guess passed: 1 pass\n")
+    content = json.loads(run(*options, "--json")[1])
+    assert (content["target"], content["passed"]) == (WRONG_SOLUTION, False)
+    assert [check["status"] for check in content["checks"]] == ["pass", "fail"]
 
 
 def test_the_documentation_lists_all_guarantees_in_order():

@@ -74,14 +74,6 @@ def test_episodes_are_played_once_for_all_checks(levels: Subject):
         assert contest.adversaries["idle"] is first[index]
 
 
-def test_seeds_of_episodes_count_up_from_the_seed_of_the_checks():
-    subject, other = (Subject("tests.check.sound_envs:SoundEnv", seed=seed) for seed in (5, 0))
-    for player in PLAYERS:
-        assert [episode.seed for episode in subject.episodes(player)] == [*range(5, 5 + len(subject.tasks))]
-    assert other.episodes("idle")[0].seed == 0
-    assert other.episodes("idle")[0].opening != subject.episodes("idle")[0].opening
-
-
 def test_broken_episodes_block_checks_and_name_the_one_that_reports_them():
     subject = Subject("tests.check.broken_envs:CrashesOnSecondLook")
     for _ in range(2):

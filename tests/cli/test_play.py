@@ -10,9 +10,8 @@ from rich.console import Console
 
 from agentgym.base.errors import ToolError
 from agentgym.cli.play import PlaySession
-from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
-from agentgym.core.messages import ToolCall, calls_of
+from agentgym.core.messages import calls_of
 from agentgym.core.task import Task, TaskList
 from agentgym.core.toolset import tool
 from agentgym.envs.guess import GuessEnv
@@ -23,7 +22,7 @@ HIDDEN = 7
 TASK = Task("guess/mine/1", "train", "Find it.", data={"highest": 10}, gold={"number": HIDDEN})
 
 
-def play(*lines: str, make: Any = GuessEnv, task: Task = TASK) -> tuple[bool, str]:
+def play(*lines: str) -> tuple[bool, str]:
     """Play a session with these typed lines; return whether it was solved, and the screen."""
     console = Console(file=io.StringIO(), width=100)
     typed: Iterator[str] = iter(lines)
@@ -36,17 +35,13 @@ def play(*lines: str, make: Any = GuessEnv, task: Task = TASK) -> tuple[bool, st
             raise KeyboardInterrupt
         return line
 
-    solved = PlaySession(make, seed=1, options={"task": task}, console=console, read=read).play()
+    solved = PlaySession(GuessEnv, seed=1, options={"task": TASK}, console=console, read=read).play()
     assert next(typed, None) is None, "everything typed was read"
     return solved, console.file.getvalue()  # type: ignore[attr-defined]
 
 
 class Desk(Env):
     """Has tools with zero to three arguments."""
-
-    def __init__(self, **kwargs: Any):
-        self.queries: list[Any] = []
-        super().__init__(**kwargs)
 
     @classmethod
     def default_tasks(cls) -> TaskList:
@@ -60,8 +55,7 @@ class Desk(Env):
             sql: The query.
             limit: Rows to show.
         """
-        self.queries.append((sql, limit))
-        return "[bold]rows[/bold]"
+        return sql
 
     @tool
     def look(self) -> str:
@@ -78,9 +72,6 @@ class Desk(Env):
             flags: Options.
         """
         return f"{thing} {x} {flags}"
-
-    def solution(self, task: Task) -> Solution:
-        yield ToolCall("query", {"sql": "SELECT 1"})
 
 
 def typed(line: str) -> Any:

@@ -193,16 +193,6 @@ def test_render_refuses_values_beyond_json_and_wrong_arguments():
         assert not_refused(lambda call, render=render: render("", [call], TOOLS), calls, ValueError) == []
 
 
-# Prompts and results.
-
-
-def test_tool_messages_name_their_call():
-    for name in NAMES:
-        message = get_dialect(name).result(ToolCall("sql", {}, "call_1"), "3 rows")
-        assert "3 rows" in text_of(message)
-        assert message.get("role") == "user" or (message.get("tool_call_id"), message.get("name")) == ("call_1", "sql")
-
-
 # Each dialect by itself.
 
 

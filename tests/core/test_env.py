@@ -18,8 +18,6 @@ from agentgym.core.rewards import OUTCOME, Channel, Scheme
 from tests.counter_env import Counter, call, counter_task, started
 from tests.refusals import differing, not_refused, refusal
 
-DIALECTS = ("hermes", "tags", "fenced", "compact")
-
 
 def answered(env: Env, action: Any) -> str:
     return text_of(env.step(action).observation[0])

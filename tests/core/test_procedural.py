@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-import pytest
-
 from agentgym import procedural
-from agentgym.base.errors import TaskError
 from agentgym.core.task import SHARES, Task, iterate, split_of
 from agentgym.procedural import (
     Families,
@@ -103,21 +100,6 @@ def test_tasks_cycle_through_levels_and_their_families():
     assert families_of(Tasks(families=["c", "b", "a"]), 4) == ["b", "c", "a", "c"]
     # A family that finds nothing gives way to the next of its level.
     assert families_of(Tasks(difficulty=3), 3) == ["late", "late", "late"]
-
-
-def test_a_family_draws_as_often_as_the_source_allows():
-    draws: list[str] = []
-
-    class Counted(Tasks):
-        draws = 3
-
-        def draw(self, family: Family, split: str, index: int, rng: Random) -> Task:
-            draws.append(family.name)
-            return super().draw(family, split, index, rng)
-
-    with pytest.raises(TaskError, match="never for split 'train'; allow more luck"):
-        Counted(families="never").get("train", 0)
-    assert draws == ["never"] * 3
 
 
 def test_generated_tasks_never_change():

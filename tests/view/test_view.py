@@ -1,3 +1,5 @@
+"""The viewer without a browser: rows, search, comparisons, reports and the terminal."""
+
 from __future__ import annotations
 
 import io
@@ -8,14 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agentgym.base.errors import UsageError
-from agentgym.core.rewards import Gate, Scheme
 from agentgym.core.trajectory import Turn, write_jsonl
 from agentgym.eval.comparison import compare, read_run
 from agentgym.view.collection import Collection, TextSearch, matching
 from agentgym.view.facts import all_versus, head_of, sides, versus
 from agentgym.view.pay import Schemes, pays_of
-from agentgym.view.report import evenly, write_report
+from agentgym.view.report import write_report
 from agentgym.view.server import script, served_page, style
 from agentgym.view.terminal import Browser, browse
 from tests.rows import each_row
@@ -82,13 +82,6 @@ def test_a_page_gets_only_changed_rows(file: Path):
     assert third["columns"]["group"] == [0] * 3 + [1] * 2 + [2] * 3 + [3] * 3 + [4, 1]
 
 
-def test_places_without_trajectories_are_refused(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"nothing\.jsonl' does not exist"):
-        Collection([tmp_path / "nothing.jsonl"])
-    with pytest.raises(UsageError, match="contains no trajectories"):
-        Collection([tmp_path])
-
-
 def test_advantages_compare_the_attempts_of_a_group():
     group = [errand(0, 0, solved=True), errand(0, 1)]
     solved, other = (pay["modes"] for pay in pays_of(group, Schemes()))
@@ -110,21 +103,6 @@ def test_a_recording_cannot_choose_code_and_the_reason_is_shown(values: dict[str
     assert reason in pays_of([errand(**values)], Schemes())[0]["problem"]
 
 
-def test_a_trace_holds_the_deciding_values_in_every_scope():
-    turns = [{"outcome": 0.0, "work": 1.0, "extra": 1.0}, {"outcome": 1.0, "work": 0.0, "extra": 1.0}]
-    scheme = Scheme(
-        weights={"outcome": 1.0, "extra": 0.5},
-        gates=(Gate("work", 1.0, ("extra",), scope="past"), Gate("outcome", 1.0, ("work",), scope="turn")),
-    )
-    gated, states = scheme.trace(turns)
-    assert [[state.open for state in turn] for turn in states] == [[False, False], [True, True]]
-    assert [turn[0].value for turn in states] == [float("-inf"), 1.0]
-    assert gated == scheme.gated(turns)
-    contributions = scheme.contributions(turns)
-    assert contributions == [{"outcome": 0.0, "extra": 0.0}, {"outcome": 1.0, "extra": 0.5}]
-    assert [sum(turn.values()) for turn in contributions] == scheme.turn_rewards(turns)
-
-
 def test_a_report_is_self_contained_and_its_blocks_are_escaped(tmp_path: Path):
     file, out = tmp_path / "eval.jsonl", tmp_path / "report.html"
     write_jsonl(file, [hostile(), *sample_run()])
@@ -138,16 +116,6 @@ def test_a_report_is_self_contained_and_its_blocks_are_escaped(tmp_path: Path):
         assert text not in page
     assert "default-src 'none'" in page
     assert not list(tmp_path.glob("*.part"))
-
-
-def test_a_report_that_would_be_too_large_leaves_out_contents_and_says_so(tmp_path: Path):
-    file = tmp_path / "eval.jsonl"
-    noise = [errand(n, details={"noise": [f"{n * k * 7919 % 1000003:x}" for k in range(60_000)]}) for n in range(6)]
-    write_jsonl(file, noise)
-    report = write_report(Collection([file]), tmp_path / "report.html", max_mb=0.3)
-    assert report.trajectories == 6
-    assert 0 < report.whole < 6
-    assert list(evenly(list("abcde"))) == ["a", "e", "c", "b", "d"]
 
 
 def test_two_sides_are_compared_as_the_command_does(file: Path, tmp_path: Path):
