@@ -46,15 +46,7 @@ def test_a_cut_observation_states_its_lost_length_and_the_task_stays():
 
 def test_only_observations_are_cut_and_lose_their_pictures():
     note: Any = {"role": "developer", "content": "t" * 500}
-    messages = [
-        system("s" * 500),
-        user("task"),
-        assistant("a" * 500),
-        note,
-        system("m" * 500),
-        assistant("b"),
-        user("c"),
-    ]
+    messages = [system("s" * 500), user("task"), assistant("a" * 500), note, system("m" * 500), user("c")]
     assert shorten_observations(messages, max_chars=10) == messages
     messages = [user("task"), assistant("a"), with_pictures(user("page"), (b"png",)), assistant("b"), user("c")]
     assert shorten_observations(messages)[2] == user("page")

@@ -42,11 +42,8 @@ def test_rows_must_match_all_filters(file: Path):
 
 
 def test_search_covers_messages_calls_results_and_details(file: Path):
-    write_jsonl(
-        file,
-        [errand(7, turns=[Turn(f"Zoë «{DIFF}»", [], {"outcome": 0.0}, 0.0)], details={"why": "Ünder"})],
-        append=True,
-    )
+    turns = [Turn(f"Zoë «{DIFF}»", [], {"outcome": 0.0}, 0.0)]
+    write_jsonl(file, [errand(7, turns=turns, details={"why": "Ünder"})], append=True)
     collection = Collection([file])
     search = TextSearch(collection)
     assert len(search.find("PORT veld: a town")) == 12

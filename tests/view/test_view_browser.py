@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentgym.core.messages import user, with_pictures
+from agentgym.core.messages import ToolCall, assistant, user, with_pictures
 from agentgym.core.trajectory import write_jsonl
 from agentgym.view.collection import Collection
 from agentgym.view.report import write_report
@@ -158,19 +158,13 @@ def test_a_trajectory_shows_what_each_turn_earned_and_the_gates_that_decided(ope
 
 def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):
     file = tmp_path / "eval.jsonl"
-    edit = {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"function": {"name": "edit", "arguments": {"path": "f.py", "old": "x = 1", "new": "x = 2"}}}],
-    }
+    edit = assistant("", [ToolCall("edit", {"path": "f.py", "old": "x = 1", "new": "x = 2"})])
     pictured = with_pictures(user("A page."), [png()])
     first = turn(0, "a", DIFF, {"outcome": 0.0}, 0.0)
     second = turn(1, "b", "1\timport os\n2\tprint(1)", {"outcome": 0.0}, 0.0)
-    second.action, second.observation = edit, [*second.observation, pictured]  # type: ignore[assignment]
+    second.action, second.observation = edit, [*second.observation, pictured]
     third = turn(2, "", "PASSED a\nFAILED b", {"outcome": 0.0}, 0.0)
-    third.action = (
-        '<think>Let me see.</think>\n<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 7"}}\n</tool_call>'
-    )
+    third.action = '<think>Hm.</think>\n<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 7"}}\n</tool_call>'
     third.span = None
     write_jsonl(file, [errand(turns=[first, second, third])])
     page = open_form(file).at("/t/0.0")
