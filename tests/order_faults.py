@@ -21,7 +21,7 @@ from agentgym.base.errors import ToolError
 from agentgym.core.endings import Reason
 from agentgym.core.task import GeneratedTasks, Task
 from agentgym.core.toolset import tool
-from tests.orders import SIZES, OrdersEnv, TalkingOrdersEnv, orders_task
+from tests.orders import SIZES, OrdersEnv, orders_task
 
 
 class GoldInError(OrdersEnv):
@@ -52,18 +52,6 @@ class SetsVariable(OrdersEnv):
         return super().pay_back(order, record)
 
 
-class ChangesFolder(OrdersEnv):
-    """Changes the working directory for a moment."""
-
-    def redirect(self, order: str, record: dict[str, str], address: str) -> str:
-        here = os.getcwd()
-        os.chdir(os.sep)
-        try:
-            return super().redirect(order, record, address)
-        finally:
-            os.chdir(here)
-
-
 class Prints(OrdersEnv):
     """A forgotten print in the path of an error."""
 
@@ -71,14 +59,6 @@ class Prints(OrdersEnv):
         if order not in self.orders:
             print("unknown order", order[:20])  # noqa: T201
         return super().known(order)
-
-
-class AsksForToday(OrdersEnv):
-    """Reports how long ago an order was bought, counted from today."""
-
-    def pay_back(self, order: str, record: dict[str, str]) -> str:
-        age = (date.today() - date.fromisoformat(record["bought"])).days
-        return f"{super().pay_back(order, record)} It was bought {age} days ago."
 
 
 TODAY = date.today()
@@ -173,23 +153,8 @@ class LeaksSplits(OrdersEnv):
         return GeneratedTasks("orders", _numbered_task, SIZES)
 
 
-class LeaksSplitsLate(OrdersEnv):
-    """The last cases of the training split are those of the test split."""
-
-    @classmethod
-    def default_tasks(cls) -> Any:
-        return GeneratedTasks("orders", _late_twin, {"train": 400, "test": 40})
-
-
 class PaysWhoeverCloses(OrdersEnv):
     """Trusts the customer: a closed case counts as solved."""
-
-    def solved(self) -> bool:
-        return self.reason is Reason.ANSWERED
-
-
-class PaysWhoeverEndsTheTalk(TalkingOrdersEnv):
-    """A customer who says goodbye counts as satisfied."""
 
     def solved(self) -> bool:
         return self.reason is Reason.ANSWERED
@@ -277,10 +242,6 @@ def _numbered_task(split: str, index: int) -> Task:
     )
 
 
-def _late_twin(split: str, index: int) -> Task:
-    return orders_task(split, index, number=index + 1000 if split == "test" else index + 660)
-
-
 @dataclass(frozen=True)
 class Fault:
     """An environment with a fault, and the check of `agentgym check` that must report it."""
@@ -295,9 +256,7 @@ FAULTS = (
     Fault(GoldInError, "gold-hidden-in-play", "part of the gold is shown: ‹"),
     Fault(PaysTwice, "reward-channels", "channel 'progress'"),
     Fault(SetsVariable, "process-untouched", "changed os.environ (LAST_REFUND)"),
-    Fault(ChangesFolder, "process-untouched", "changed the working directory (for a while to ‹/›)"),
     Fault(Prints, "stdout-unused", "‹unknown order"),
-    Fault(AsksForToday, "clock-unused", "order_faults.py:"),
     Fault(AskedWhenImported, "clock-unused", "depends on the clock"),
     Fault(NumbersByTime, "clock-unused", "calls time()"),
     Fault(NumbersByChance, "deterministic", "calls uuid4()"),
@@ -308,9 +267,7 @@ FAULTS = (
     Fault(SeedsNumpy, "global-rng-untouched", "the module 'numpy.random'"),
     Fault(Slow, "quick", "the tool 'move' takes"),
     Fault(LeaksSplits, "splits-disjoint", "are the same problem but for"),
-    Fault(LeaksSplitsLate, "splits-disjoint", "are the same problem"),
     Fault(PaysWhoeverCloses, "ending-alone-fails", "close_case() alone, without any of the work, solved 4 of 4"),
-    Fault(PaysWhoeverEndsTheTalk, "ending-alone-fails", "It is done."),
     Fault(PaysForTrying, "other-solution-fails", "the solution of another task solved"),
     Fault(ForgetsAddresses, "omissions-fail", "was left out, which changes what find("),
     Fault(ChangesItsTask, "task-untouched", "changed task.data['orders']"),

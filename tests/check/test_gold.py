@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
-from agentgym.base.errors import ToolError
 from agentgym.check.catalog import Check
 from agentgym.check.gold import gold_hidden_at_start, gold_hidden_in_play, secrets_of, shows
 from agentgym.check.outcomes import CheckFailed
@@ -111,22 +109,6 @@ def test_a_piece_is_detected_verbatim_or_escaped_as_json():
 # Openings.
 
 
-class LastPieceInPrompt(Boxes):
-    """Shows the second of three pieces of gold."""
-
-    @classmethod
-    def gold_of(cls, split: str, index: int) -> dict[str, Any]:
-        return {name: f"{name} of {split} {index}" for name in ("the first", "the middle", "the zenith")}
-
-    def start(self, task: Task) -> str:
-        return f"{super().start(task)} {task.gold['the middle']}"
-
-
-def test_one_leaked_piece_among_others_is_detected():
-    with pytest.raises(CheckFailed, match=re.escape("shows ‹the middle of train 0›; keep gold for grade()")):
-        checked(LastPieceInPrompt, gold_hidden_at_start)
-
-
 class CommonWords(Boxes):
     """Lists all possible answers in every opening."""
 
@@ -195,24 +177,8 @@ class Confirming(SoundEnv):
             yield ToolCall("answer", {"text": task.gold["content"], "sure": sure})
 
 
-class Particular(SoundEnv):
-    """Breaks with a canary as rubric; the contents of the boxes appear only in tool results."""
-
-    @classmethod
-    def default_tasks(cls) -> Any:
-        return GeneratedTasks("boxes", closed_task, SPLITS)
-
-    def see(self, box: str) -> str:
-        if not self.task.gold["rubric"].startswith("Full marks"):
-            raise ValueError("not a rubric")
-        boxes = boxes_task(*self.task.data["room"]).data["boxes"]
-        if box not in boxes:
-            raise ToolError("There is no such box.")
-        return boxes[box]
-
-
-def test_gold_shown_at_the_end_or_said_before_or_found_in_the_world_is_not_a_leak():
-    for env in (ShownAtTheEnd, Confirming, Particular):
+def test_gold_shown_at_the_end_or_said_before_is_not_a_leak():
+    for env in (ShownAtTheEnd, Confirming):
         for dialect in ("hermes", "tags"):
             checked(env, gold_hidden_in_play, dialect=dialect)
 
@@ -229,18 +195,10 @@ class RevealedTooEarly(Confirming):
         yield from super().solution(task)
 
 
-class ShownFarIntoAPage(Guarded):
-    """Shows gold in the middle of a long text."""
-
-    def see(self, box: str) -> str:
-        return f"{SoundEnv.see(self, box)}{'.' * 2000}HERE{self.task.gold['rubric']}"
-
-
 def test_gold_shown_before_the_policy_has_said_it_is_detected():
     rows = [
         (Guarded, r"turn 1 of the \w+ player: a tool result or info shows ‹Full marks for"),
         (RevealedTooEarly, r"player: a tool result or info shows ‹\w+ lantern \d+›"),
-        (ShownFarIntoAPage, r"part of the gold is shown: ‹\.+HEREcanary"),
     ]
     for env, pattern in rows:
         with pytest.raises(CheckFailed, match=pattern):

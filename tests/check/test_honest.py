@@ -17,7 +17,7 @@ from agentgym.core.messages import ToolCall
 from agentgym.core.policy import as_action, solution_player
 from agentgym.core.rewards import OUTCOME
 from agentgym.core.task import Task
-from tests.check.sound_envs import SoundEnv, SoundFailingEnv, SoundTalkEnv, boxes_task
+from tests.check.sound_envs import SoundEnv, SoundFailingEnv, boxes_task
 from tests.refusals import differing
 
 TASK = boxes_task("train", 0)
@@ -63,13 +63,6 @@ class Lenient(Graded):
         return "Noted."
 
 
-class Asking(Graded):
-    """Asks again after a wrong answer."""
-
-    def take(self, text: str) -> str:
-        return super().take(text) if text == self.task.gold["content"] else "Think again."
-
-
 def solved(env: Env, number: int = 0) -> CheckedEpisode:
     return play(env, env.tasks.get("train", number), 0, solution_player)
 
@@ -105,22 +98,6 @@ def test_solutions_are_spoiled_at_the_end_first_then_in_earlier_steps():
     assert {tuple(place) for place in places} == {(2,), (1,), (0,)}
 
 
-def test_a_spoiled_end_is_repeated_until_the_turn_limit():
-    env = Asking()
-    attempts = failing_attempts(env, solved(env), [])
-    assert len(attempts) == 2
-    for attempt in attempts:
-        assert attempt.reason is Reason.MAX_TURNS
-        assert attempt.actions[3:] == [attempt.actions[3]] * (env.max_turns - 3)
-
-
-def test_solutions_without_tools_are_spoiled_as_text():
-    env = SoundTalkEnv()
-    attempts = failing_attempts(env, solved(env), [])
-    assert len(attempts) == 2
-    assert all(isinstance(attempt.actions[0], str) and attempt.outcome == 0.0 for attempt in attempts)
-
-
 def test_spoiled_values_are_close_to_the_original():
     rows: list[tuple[Any, list[Any]]] = [
         (True, [False]),
@@ -128,17 +105,12 @@ def test_spoiled_values_are_close_to_the_original():
         (0.5, [1.5, -0.5]),
         ([], []),
         ([1, 2, 3], [[1, 2], [3, 2, 1], [1, 2, 4], [1, 2, 2]]),
-        ([1, 1], [[1], [1, 2], [1, 0]]),
         ({"a": 1, "b": True}, [{"a": 2, "b": True}, {"a": 0, "b": True}, {"a": 1, "b": False}]),
         (None, []),
-        ("", []),
         ("one", ["eno"]),
         ("first of all", ["first of lla", "first of"]),
         ("3 of 10 boxes", ["3 of 11 boxes", "4 of 10 boxes", "3 of 10 sexob", "3 of 10"]),
-        ("7", ["8", "8"]),
-        ("say what is what", ["say what is tahw", "say what is"]),
         ("a b\nc d\ne f\n", ["a b\nc d\ne", "a b\nc d"]),
-        ("a b\nc dd", ["a b\nc"]),
     ]
     assert differing(lambda value: list(spoiled_values(value)), rows) == []
     texts = list(spoiled_values("select 1 from t\nwhere x = 41"))

@@ -23,7 +23,7 @@ from agentgym.core.messages import ToolCall
 from agentgym.core.rewards import OUTCOME, Scheme
 from agentgym.core.task import Task
 from agentgym.core.toolset import tool
-from tests.check.sound_envs import SoundEnv, SoundTalkEnv, boxes_task
+from tests.check.sound_envs import SoundEnv, boxes_task
 from tests.grid_envs import lake_task
 from tests.refusals import differing
 
@@ -121,14 +121,6 @@ def test_junk_is_repeated_endlessly_and_a_paste_is_the_last_message():
     pages = [{"role": "tool", "content": "the first page"}, {"role": "tool", "content": "the last page"}]
     pasted = assistant_call(ToolCall("answer", {"text": "the last page"}))
     assert [paste.send(pages) for _ in range(3)] == [pasted] * 3
-
-
-def test_junk_is_text_in_environments_without_tools():
-    env = SoundTalkEnv()
-    players = adversaries(env, TASK, "word", ())
-    junk = {kind: moves(players[f"junk at once ({kind})"], env, 2) for kind in KINDS[:-1]}
-    assert junk == {"empty": [""] * 2, "zero": ["0"] * 2, "word": ["something"] * 2, "prompt": [TASK.prompt] * 2}
-    assert moves(players["stalling"], env, 3) == ["word"] * 3
 
 
 def test_stalling_alternates_between_all_tools_that_do_not_end_the_episode():

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from functools import cache
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from agentgym.check import CheckStatus, Report, check_names, run_checks
 from agentgym.check.report import shown_rows
-from agentgym.cli.app import app
 from agentgym.core.registry import register
 from tests.check.sound_envs import SoundEnv
 from tests.check.test_broken import ELSEWHERE, unnoticed
@@ -87,20 +84,8 @@ def test_only_the_cause_fails_and_checks_it_explains_are_skipped(name: str):
     assert {report.row(name).status for name in explained} == {CheckStatus.SKIP}
 
 
-def test_a_check_fails_if_its_cause_is_not_checked():
-    report = run_checks("tests.order_faults:NumbersByChance", only=["replay"])
-    assert [row.name for row in report.problems] == ["replay"]
-
-
 def test_an_environment_registered_at_run_time_can_be_checked_in_fresh_processes():
     register("strangers/boxes-v3", SoundEnv, max_turns=4)
     report = run_checks("strangers/boxes-v3", {"split": "test"}, only=["vector-async", "spawns", "max-turns"])
     assert report.passed
     assert report.row("max-turns").message == "max_turns is 4"
-
-
-def test_json_output_is_not_mixed_with_output_of_the_environment():
-    words = ["check", "tests.order_faults:Prints", "--json", "--only", "tool-mistakes", "--only", "plays"]
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0
-    assert [check["name"] for check in json.loads(result.stdout)["checks"]] == ["plays", "tool-mistakes"]

@@ -8,12 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agentgym.check import subject as subjects
 from agentgym.check.outcomes import Blocked, CheckSkipped
 from agentgym.check.play import Broken
 from agentgym.check.subject import PLAYERS, Subject
 from agentgym.core.env import Env
-from agentgym.core.registry import register
 from agentgym.core.task import GeneratedTasks, Task
 from tests.check.sound_envs import SoundEnv, boxes_task
 
@@ -57,19 +55,6 @@ def test_two_tasks_of_every_level_and_split_are_played(levels: Subject):
     assert Counter((task.split, task.difficulty) for task in levels.tasks).most_common(1)[0][1] == 2
 
 
-def test_a_slow_environment_plays_one_task_per_level_and_at_least_four(monkeypatch: pytest.MonkeyPatch):
-    for limits in ((1e9, 1e9), (0.0, 1e9), (1e9, 0.0)):
-        monkeypatch.setattr(subjects, "_SLOW_STEP_S", limits[0])
-        monkeypatch.setattr(subjects, "_SLOW_EPISODE_S", limits[1])
-        subject = subject_of(Levels)
-        subject.pace()
-        assert subject.is_slow == (0.0 in limits)
-        assert [task.id for task in subject.tasks] == [*ids(range(3 if subject.is_slow else 6)), "boxes/test/0"]
-    slow = subject_of(SoundEnv)
-    slow.is_slow = True
-    assert len(slow.tasks) == 4
-
-
 # Episodes.
 
 
@@ -89,14 +74,6 @@ def test_episodes_are_played_once_for_all_checks(levels: Subject):
         assert contest.adversaries["idle"] is first[index]
 
 
-def test_seeds_of_episodes_count_up_from_the_seed_of_the_checks():
-    subject, other = (Subject("tests.check.sound_envs:SoundEnv", seed=seed) for seed in (5, 0))
-    for player in PLAYERS:
-        assert [episode.seed for episode in subject.episodes(player)] == [*range(5, 5 + len(subject.tasks))]
-    assert other.episodes("idle")[0].seed == 0
-    assert other.episodes("idle")[0].opening != subject.episodes("idle")[0].opening
-
-
 def test_broken_episodes_block_checks_and_name_the_one_that_reports_them():
     subject = Subject("tests.check.broken_envs:CrashesOnSecondLook")
     for _ in range(2):
@@ -106,16 +83,6 @@ def test_broken_episodes_block_checks_and_name_the_one_that_reports_them():
     assert subject.episodes("idle"), "other players still work"
     with pytest.raises(Blocked, match="see 'makes'"):
         Subject("tests.check.broken_envs:CannotBeMade").episodes("idle")
-
-
-def test_probed_episodes_are_solutions_and_random_play_on_some_tasks(levels: Subject):
-    tasks = [*ids(range(0, 6, 2)), "boxes/test/0"]
-    assert [episode.task.id for episode in levels.probed] == tasks * 2
-    assert [episode.outcome for episode in levels.probed[:4]] == [1.0] * 4
-    assert levels.few_probed == levels.probed
-    levels.is_slow = True
-    assert levels.few_probed == levels.probed[::2]
-    assert {episode.player for episode in levels.few_probed} == {"solution", "random"}
 
 
 # Environments.
@@ -131,13 +98,3 @@ def test_a_variant_has_other_arguments_or_skips_the_check():
         pass
     with pytest.raises(ValueError, match="by the check itself"), subject.variant(dialect="tags"):
         raise ValueError("by the check itself")
-
-
-def test_the_spec_is_that_of_gymnasium():
-    by_path = subject_of(Levels, max_turns=4).spec
-    assert (by_path.id, by_path.kwargs) == ("checked/Levels-v0", {"max_turns": 4})
-    register("subjects/boxes-v0", SoundEnv, max_turns=3)
-    registered = Subject("subjects/boxes-v0", {"split": "test"}).spec
-    assert (registered.id, registered.kwargs) == ("subjects/boxes-v0", {"max_turns": 3, "split": "test"})
-    assert Subject("tests.check.broken_envs:DoesNotPickle").pickled is None
-    assert Subject("tests.check.sound_envs:SoundEnv").pickled is not None

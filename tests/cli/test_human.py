@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from agentgym.cli.app import app
 from agentgym.core.endings import Reason
 from agentgym.core.messages import calls_of
 from agentgym.core.task import Task
@@ -20,7 +17,6 @@ from agentgym.core.trajectory import read_jsonl
 from agentgym.eval.evaluation import Summary, evaluate_async
 from agentgym.eval.human import HumanPolicy, Stopped
 from agentgym.rollout import EnvFactory, Limits
-from tests.terminals import at_terminal
 
 FACTORY = EnvFactory("agentgym/guess-v0", {"max_turns": 3})
 TASKS = [Task(f"guess/mine/{n}", "train", "Find it.", data={"highest": 10}, gold={"number": n}) for n in (3, 7)]
@@ -70,29 +66,3 @@ def test_a_stopped_evaluation_resumes_without_the_unfinished_episode(tmp_path: P
     assert summary.success == 1.0
     assert "(1 of 2)" not in screen, "earlier episodes are not reported again"
     assert [episode.task_id for episode in read_jsonl(out)] == ["guess/mine/3", "guess/mine/7"]
-
-
-@pytest.mark.parametrize("options", [[], ["--policy", "random"]])
-def test_without_a_terminal_the_error_names_it(options: list[str]):
-    result = CliRunner().invoke(app, ["eval", "--env", "guess", "-n", "1", "--policy", "human", *options])
-    assert (result.exit_code, result.output.count("needs a terminal")) == (1 if options else 2, 1)
-
-
-RUN = "from agentgym.cli.app import main; main()"
-EVAL = ["eval", "--env", "guess", "-n", "2", "--set", "max_turns=2", "--policy", "human", "--out"]
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("stop", [b"\x03", b"\x04"])
-def test_ctrl_c_and_ctrl_d_at_a_terminal_leave_a_file_to_resume(tmp_path: Path, stop: bytes):
-    out = tmp_path / "a.jsonl"
-    screen, code = at_terminal(RUN, [*EVAL, str(out)], b"guess 1\n", b"guess 2\n", stop)
-    assert code == 130
-    assert "run the same command to resume" in " ".join(screen.split())
-    assert "Traceback" not in screen
-    [first] = read_jsonl(out)
-    screen, code = at_terminal(RUN, [*EVAL, str(out), "--json"], b":quit\n")
-    assert code == 0
-    both = list(read_jsonl(out))
-    assert both[0] == first
-    assert json.loads(screen[screen.index("{") :])["overall"]["attempts"] == len(both) == 2

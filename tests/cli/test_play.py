@@ -10,9 +10,8 @@ from rich.console import Console
 
 from agentgym.base.errors import ToolError
 from agentgym.cli.play import PlaySession
-from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
-from agentgym.core.messages import ToolCall, calls_of
+from agentgym.core.messages import calls_of
 from agentgym.core.task import Task, TaskList
 from agentgym.core.toolset import tool
 from agentgym.envs.guess import GuessEnv
@@ -23,7 +22,7 @@ HIDDEN = 7
 TASK = Task("guess/mine/1", "train", "Find it.", data={"highest": 10}, gold={"number": HIDDEN})
 
 
-def play(*lines: str, make: Any = GuessEnv, task: Task = TASK) -> tuple[bool, str]:
+def play(*lines: str) -> tuple[bool, str]:
     """Play a session with these typed lines; return whether it was solved, and the screen."""
     console = Console(file=io.StringIO(), width=100)
     typed: Iterator[str] = iter(lines)
@@ -36,17 +35,13 @@ def play(*lines: str, make: Any = GuessEnv, task: Task = TASK) -> tuple[bool, st
             raise KeyboardInterrupt
         return line
 
-    solved = PlaySession(make, seed=1, options={"task": task}, console=console, read=read).play()
+    solved = PlaySession(GuessEnv, seed=1, options={"task": TASK}, console=console, read=read).play()
     assert next(typed, None) is None, "everything typed was read"
     return solved, console.file.getvalue()  # type: ignore[attr-defined]
 
 
 class Desk(Env):
     """Has tools with zero to three arguments."""
-
-    def __init__(self, **kwargs: Any):
-        self.queries: list[Any] = []
-        super().__init__(**kwargs)
 
     @classmethod
     def default_tasks(cls) -> TaskList:
@@ -60,8 +55,7 @@ class Desk(Env):
             sql: The query.
             limit: Rows to show.
         """
-        self.queries.append((sql, limit))
-        return "[bold]rows[/bold]"
+        return sql
 
     @tool
     def look(self) -> str:
@@ -79,9 +73,6 @@ class Desk(Env):
         """
         return f"{thing} {x} {flags}"
 
-    def solution(self, task: Task) -> Solution:
-        yield ToolCall("query", {"sql": "SELECT 1"})
-
 
 def typed(line: str) -> Any:
     """Return the action of a line: the name and arguments of a call, or text."""
@@ -97,16 +88,10 @@ def typed(line: str) -> Any:
 CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
 LINES: list[tuple[str, Any]] = [
     ("look", ("look", {})),
-    ("look {}", ("look", {})),
     ("query SELECT a FROM b WHERE c = 'd e'", ("query", {"sql": "SELECT a FROM b WHERE c = 'd e'"})),
     ("query SELECT 1\nFROM t", ("query", {"sql": "SELECT 1\nFROM t"})),
-    ("query\nSELECT 1", ("query", {"sql": "SELECT 1"})),
-    ("query 5", ("query", {"sql": "5"})),
     ("query sql='SELECT 1' limit=3", ("query", {"sql": "SELECT 1", "limit": 3})),
     ('query {"sql": "SELECT 1", "limit": 3}', ("query", {"sql": "SELECT 1", "limit": 3})),
-    ("query {not json", ("query", {"sql": "{not json"})),
-    ("query it's", ("query", {"sql": "it's"})),
-    ("query limit=3", ("query", {"sql": "limit=3"})),
     ("move thing='red pen' x=1.5 flags='[\"a\"]'", ("move", {"thing": "red pen", "x": 1.5, "flags": ["a"]})),
     (CALL, CALL),  # in the dialect of the environment
 ]
@@ -114,26 +99,14 @@ SLIPS = [
     ("qurey SELECT 1", "Did you mean 'query'?"),
     ("move pen", "Write move thing=… x=… flags=…, or a JSON object."),
     ("move thing=pen x=far flags=[]", "argument 'x'"),
-    ('move thing="red pen" x=1.5 flags=["a"]', "flags"),
     ("look closely", "look takes no arguments"),
     ("query", "'sql' is missing"),
-    ("<tool_call>{oops", "never closed"),
 ]
 
 
 def test_lines_become_calls_and_mistakes_are_explained():
     assert differing(typed, LINES) == []
     assert not_refused(typed, SLIPS, ToolError) == []
-
-
-def test_lines_are_sent_as_text_without_tools():
-    class Quiz(Env):
-        def respond(self, text: str) -> str:
-            return "no"
-
-    env = Quiz(tasks=TaskList([TASK]))
-    env.reset(seed=0)
-    assert read_action("guess 5 or so", env.tools, env.dialect) == "guess 5 or so"
 
 
 def test_a_game_can_be_won_lost_or_given_up():
@@ -157,40 +130,3 @@ def test_typing_mistakes_and_commands_cost_no_turn_but_say_does():
     _, screen = play(":say nonsense", ":q")
     assert "No tool call was found" in screen
     assert "turn 1 of 12" in screen
-
-
-def test_a_backslash_continues_a_line_and_results_are_printed_literally():
-    desks: list[Desk] = []
-
-    def make() -> Desk:
-        desks.append(Desk())
-        return desks[-1]
-
-    _, screen = play("query SELECT 1\\", "FROM t", make=make, task=Desk.default_tasks().get("train", 0))
-    assert desks[0].queries == [("SELECT 1\nFROM t", 10)]
-    assert "[bold]rows[/bold]" in screen
-
-
-def test_showing_the_solution_does_not_change_the_game():
-    class Unsolved(GuessEnv):
-        solution = Env.solution
-
-    solved, screen = play("guess 5", ":solution", f"guess {HIDDEN}")
-    assert (solved, "> guess 8" in screen, "turn 2 of 12" in screen) == (True, True, True)
-    assert "has no solution" in play(":solution", make=Unsolved)[1]
-
-
-def test_all_environments_are_closed():
-    open_now: list[Env] = []
-
-    class Watched(GuessEnv):
-        def __init__(self) -> None:
-            super().__init__()
-            open_now.append(self)
-
-        def release(self) -> None:
-            if self in open_now:
-                open_now.remove(self)
-
-    play("guess 5", ":solution", ":q", make=Watched)
-    assert open_now == []

@@ -3,84 +3,20 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 from rich.console import Console
 
-from agentgym.core.display import plain, print_list, print_message, print_trajectory, select
-from agentgym.core.endings import Reason
-from agentgym.core.messages import Message, ToolCall, assistant, system, user
-from agentgym.core.trajectory import Tokens, Trajectory, Turn
-
-ENDS = ("length", "stop")
-
-
-def console(width: int = 100) -> Console:
-    return Console(file=io.StringIO(), width=width, color_system=None, force_terminal=True)
-
-
-def text_in(printed: Console) -> str:
-    return printed.file.getvalue()  # type: ignore[attr-defined]
-
-
-def record(**values: Any) -> Trajectory:
-    answer: Message = {"role": "tool", "name": "guess", "content": "It is higher."}
-    turns = [
-        Turn("I say 5", [answer], {"outcome": 0.0, "format": 1.0}, 0.1, (0, 4)),
-        Turn("I say 7", [user("Correct.")], {"outcome": 1.0, "format": 1.0}, 1.1, (6, 9)),
-    ]
-    fields: dict[str, Any] = {
-        "id": "guess/test/1#0",
-        "env_id": "agentgym/guess-v0",
-        "task_id": "guess/test/1",
-        "task_hash": "h",
-        "seed": 3,
-        "policy": "scripted",
-        "opening": [system("Play."), user("Find it.")],
-        "turns": turns,
-        "reason": Reason.SOLVED,
-        "counts": {"calls": 2, "tool_errors": 0, "format_errors": 1},
-        "tokens": Tokens([1, 2, 3], list(range(9)), [1, 1, 1, 1, 0, 0, 1, 1, 1], [0.0] * 9, [0] * 9),
-    }
-    return Trajectory(**fields | values)
-
-
-def shown(trajectory: Trajectory, **options: Any) -> str:
-    where = console()
-    print_trajectory(trajectory, where, **options)
-    return text_in(where)
-
-
-def test_a_message_without_calls_has_only_its_text():
-    for calls in ({}, {"tool_calls": None}, {"tool_calls": []}):
-        where = console()
-        print_message({"role": "tool", "content": "Fine.", **calls}, where)
-        assert [line.strip() for line in text_in(where).splitlines()] == ["tool", "Fine."]
-
-
-def test_a_trajectory_is_printed_in_order():
-    text = shown(record())
-    parts = (
-        "guess/test/1#0",
-        "scripted",
-        "✓ solved  terminated (solved)  reward 1.2",
-        "format errors 1",
-        "3 prompt  7 sampled  2 observed",
-        "Find it.",
-        "turn 1  reward +0.1  outcome 0  format 1  4 tokens",
-        "I say 5",
-        "tool guess",
-        "It is higher.",
-        "turn 2  reward +1.1  outcome 1  format 1  3 tokens",
-        "Correct.",
-    )
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
+from agentgym.core.display import plain, print_message, print_trajectory
+from agentgym.core.messages import system, user
+from agentgym.core.trajectory import Trajectory, Turn
 
 
 def test_model_text_is_printed_without_markup():
     hostile = "[bold red]x[/] [/nothing] [link=file:///etc]y[/link] :smile: {}"
-    text = shown(record(turns=[Turn(hostile, [user(hostile)], {"[b]": 1.0}, 0.0)], id="[i]", policy="[/b]"))
+    turns = [Turn(hostile, [user(hostile)], {"[b]": 1.0}, 0.0)]
+    where = Console(file=io.StringIO(), width=100, color_system=None, force_terminal=True)
+    print_trajectory(Trajectory("[i]", "guess", "t", "h", 3, "[/b]", [system("Play.")], turns=turns), where)
+    text = where.file.getvalue()  # type: ignore[attr-defined]
     assert text.count(hostile) == 2
     assert "[b] 1" in text
 
@@ -89,45 +25,7 @@ def test_control_characters_of_models_are_not_printed():
     for hostile in ("\x1b[2J\x1b]0;title\x07", "\x9b31m", "a\rb", "\x00", "\ud800", "\u202eabc", "\b\b"):
         where = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="truecolor")
         print_message(user(hostile), where)
-        text = text_in(where).split("\n", 1)[1].replace("\x1b[0m", "")
+        text = where.file.getvalue().split("\n", 1)[1].replace("\x1b[0m", "")  # type: ignore[attr-defined]
         assert not any(ord(c) in range(0x7F, 0xA0) or (c < " " and c != "\n") for c in text)
         text.encode()
     assert plain("Zoë\tsaid\n“hi” 🙂") == "Zoë\tsaid\n“hi” 🙂"
-
-
-def test_long_contents_are_shortened_unless_all_is_requested():
-    long = "a" * 5000 + "END"
-    text = shown(record(turns=[Turn(long, [], {}, 0.0)]), max_chars=100)
-    assert "[… 4903 characters not shown …]" in text
-    assert "END" in text
-    assert len(text) < 3000
-    assert shown(record(turns=[Turn(long, [], {}, 0.0)]), max_chars=None).count("a" * 90) > 50
-
-
-def test_tool_calls_and_images_are_printed():
-    where = console()
-    print_message(assistant("Looking.", [ToolCall("query", {"sql": "select 1"})]), where)
-    print_message({"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image", "url": "x"}]}, where)
-    assert '→ query {"sql": "select 1"}' in text_in(where)
-    assert "[image]" in text_in(where)
-
-
-def test_failed_interrupted_and_unfinished_episodes_are_marked():
-    assert "not ended" in shown(record(reason=None, turns=[], tokens=None))
-    text = shown(record(reason=Reason.INFRASTRUCTURE, error="OSError: disk on fire"))
-    assert "✗ not solved  failed (infrastructure)" in text
-    assert "disk on fire" in text
-    interrupted = [Turn(None, [], {"outcome": 0.0}, 0.0)]
-    assert "interrupted" in shown(record(turns=interrupted, reason=Reason.CONTEXT))
-
-
-def test_trajectories_are_selected_by_task_and_success_and_listed():
-    won, lost = record(), record(id="guess/test/2#0", task_id="guess/test/2", turns=[])
-    assert select([won, lost]) == [won, lost]
-    assert select([won, lost], task="guess/test/2") == [lost]
-    assert select([won, lost], task="guess/test/1#0") == [won]
-    assert select([won, lost], successes=True) == [won]
-    assert select([won, lost], failed=True) == [lost]
-    where = console()
-    print_list([won, lost], where)
-    assert ["✓ solved" in line for line in text_in(where).splitlines()[1:3]] == [True, False]

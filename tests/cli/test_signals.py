@@ -7,12 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from agentgym.core.trajectory import read_jsonl
 from tests.stopped import HANG_S, Command, command
-from tests.terminals import at_terminal
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
@@ -55,41 +53,6 @@ def test_a_second_ctrl_c_ends_a_command_that_cannot_close(tmp_path: Path):
         assert evaluation.left() == []
 
 
-STUCK = """
-import hashlib, signal, time
-from agentgym.base.signals import interruptible
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-with interruptible():
-    print(time.process_time(), flush=True)
-    hashlib.pbkdf2_hmac("sha256", b"a", b"b", 2**31 - 1)
-"""
-
-
-def has_run(process: subprocess.Popen[str], cpu_s: float) -> bool:
-    """Return whether a process has used `cpu_s` seconds of processor time."""
-    used = psutil.Process(process.pid).cpu_times()
-    return used.user + used.system > cpu_s
-
-
-def test_a_second_ctrl_c_interrupts_a_blocking_library_call():
-    with subprocess.Popen(
-        [sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            until_call_s = float(process.stdout.readline())
-            assert eventually(lambda: has_run(process, until_call_s + 0.2), HANG_S)
-            process.send_signal(signal.SIGINT)
-            assert "Ctrl-C again" in process.stderr.readline()
-            process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=HANG_S) == ("", "")
-            assert process.returncode == 130
-        finally:
-            process.kill()
-
-
 REPEATED = """
 import os, signal, sys
 from agentgym.base.signals import interruptible
@@ -108,49 +71,6 @@ with interruptible():
 def test_repeated_sigterms_do_not_disturb_the_cleanup():
     done = subprocess.run([sys.executable, "-c", REPEATED], capture_output=True, text=True, timeout=HANG_S)
     assert (done.stdout, done.stderr, done.returncode) == ("released\n", "", 143)
-
-
-FORKED = """
-import os, signal
-from agentgym.base.signals import interruptible
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-with interruptible():
-    if (child := os.fork()) == 0:
-        for _ in range(2):
-            try:
-                os.kill(os.getpid(), signal.SIGINT)
-            except KeyboardInterrupt:
-                pass
-        os._exit(0)
-    os.waitpid(child, 0)
-    print("alive", flush=True)
-"""
-
-
-def test_signals_of_a_forked_process_do_not_reach_its_parent():
-    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=HANG_S)
-    assert (done.stdout, done.stderr, done.returncode) == ("alive\n", "", 0)
-
-
-JUST_BEFORE = """
-import ctypes, functools, readline, signal, sys
-from agentgym.base.signals import interruptible
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-# readline calls this after it has shown the prompt. In C code, Python records a signal without handling it.
-readline.set_pre_input_hook(functools.partial(ctypes.CDLL(None)["raise"], int(sys.argv[1])))
-with interruptible():
-    input("> ")
-"""
-
-
-@BOTH
-def test_a_signal_just_before_a_blocking_read_ends_the_command(number: int, status: int):
-    readline = pytest.importorskip("readline")
-    if not hasattr(readline, "set_pre_input_hook"):
-        pytest.skip("needs GNU readline")
-    assert at_terminal(JUST_BEFORE, [str(int(number))]) == ("> ", status)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.base.choices import count_of, explicit_choices, limits_from, one_of, settings_of, some_of
+from agentgym.base.choices import limits_from, one_of, some_of
 from tests.refusals import not_refused, refusal
 
 SITES = ("shop", "mail")
@@ -36,12 +36,6 @@ def test_an_unknown_choice_is_refused_with_the_valid_ones():
     assert "one of shop, mail, not 'bank'" in refusal(lambda: one_of("site", "bank", SITES))
 
 
-def test_a_task_source_excludes_other_choices():
-    assert explicit_choices(None, {"difficulty": 2, "families": None}) == {"difficulty": 2}
-    assert explicit_choices(object(), {"difficulty": None}) == {}
-    assert "['difficulty']" in refusal(lambda: explicit_choices(object(), {"difficulty": 2}))
-
-
 def test_limits_are_an_object_a_mapping_or_none():
     assert limits_from(Bounds, None) == {}
     assert limits_from(Bounds, {"rows": 3}) == {"rows": 3}
@@ -51,17 +45,3 @@ def test_limits_are_an_object_a_mapping_or_none():
         ([3], "must be a mapping"),
     ]
     assert not_refused(lambda limits: limits_from(Bounds, limits), rows) == []
-
-
-def test_settings_are_copied_and_must_be_a_mapping_of_names():
-    settings = {"size": 5}
-    read = settings_of("config", settings)
-    assert (read, settings_of("config", None)) == (settings, {})
-    assert read is not settings
-    wrong = [(value, "config must hold settings by name") for value in (5, "size=5", [("size", 5)], {1: 2}, True)]
-    assert not_refused(lambda value: settings_of("config", value), wrong) == []
-
-
-def test_counts_use_singular_and_plural():
-    assert [count_of(number, "task") for number in (0, 1, 1204)] == ["0 tasks", "1 task", "1,204 tasks"]
-    assert [count_of(number, "trajectory", "trajectories") for number in (1, 2)] == ["1 trajectory", "2 trajectories"]

@@ -193,42 +193,6 @@ def test_render_refuses_values_beyond_json_and_wrong_arguments():
         assert not_refused(lambda call, render=render: render("", [call], TOOLS), calls, ValueError) == []
 
 
-@pytest.mark.parametrize("name", ["hermes", "tags", "compact"])
-def test_arguments_may_contain_markers_of_calls_and_reasoning(name: str):
-    dialect = get_dialect(name)
-    marks = ["</tool_call>", "<tool_call>", "</think>", "<think>", "</sql>", "<sql/>", "&lt;"]
-    for argument in [*marks, "a </think> b <\\/think> <think>"]:
-        calls = [ToolCall("sql", {"query": f" {argument} "}), ToolCall("find", {"words": argument})]
-        for text in ("", "<think>\nHm.\n</think>\n"):
-            written = dialect.render(text, calls, TOOLS)
-            assert same(dialect.parse(written, TOOLS), text, calls)
-            assert name != "hermes" or written.count("</tool_call>") == 2
-
-
-# Prompts and results.
-
-
-def test_instructions_list_every_tool_and_the_number_of_calls():
-    words = {"tags": "tags", "fenced": "blocks", "compact": "calls"}
-    for name in NAMES:
-        single, multiple = (get_dialect(name).instructions(TOOLS, number) for number in (1, 3))
-        assert name == "native" or all(tool in single for tool in TOOLS.names)
-        if name in words:
-            assert multiple.removeprefix(single) == f"\nUp to 3 {words[name]} may follow one another in a message."
-    assert get_dialect("native").instructions(TOOLS) == "", "the endpoint is sent the schemas"
-    hermes = get_dialect("hermes")
-    assert "one function at a time" in hermes.instructions(TOOLS, 1)
-    assert "one or more" not in hermes.instructions(TOOLS, 1)
-    assert "You may call one or more functions to assist with the user query." in hermes.instructions(TOOLS, 2)
-
-
-def test_tool_messages_name_their_call():
-    for name in NAMES:
-        message = get_dialect(name).result(ToolCall("sql", {}, "call_1"), "3 rows")
-        assert "3 rows" in text_of(message)
-        assert message.get("role") == "user" or (message.get("tool_call_id"), message.get("name")) == ("call_1", "sql")
-
-
 # Each dialect by itself.
 
 
@@ -256,11 +220,6 @@ def test_a_fence_language_calls_the_only_string_tool_or_an_unknown_one():
         parsed = fenced.parse(f"I try:\n```{info}\nselect 1\n```\n", one_string)
         assert parsed == Parsed("I try:", (ToolCall("sql", {"query": "select 1"}),)), info
     assert fenced.parse("```python\nprint()\n```", TOOLS).calls == (ToolCall("python"),)
-
-
-def test_fences_are_longer_than_fences_inside():
-    written = get_dialect("fenced").render("", [ToolCall("sql", {"query": "```x\n````\n"})], TOOLS)
-    assert written == "`````sql\n```x\n````\n\n`````"
 
 
 def test_compact_is_short_and_escapes_text_that_looks_like_a_call():

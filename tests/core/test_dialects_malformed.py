@@ -21,7 +21,6 @@ HERMES = {
     "line break in a string": (OPEN + '{"name": "say", "arguments": {"text": "a\nb"}}' + CLOSE, r"line break as \\n"),
     "not an object": (OPEN + '["say"]' + CLOSE, "must be a JSON object .* not a list"),
     "no name": (OPEN + '{"arguments": {}}' + CLOSE, 'no "name"'),
-    "name is no string": (OPEN + '{"name": 1, "arguments": {}}' + CLOSE, 'no "name"'),
     "no arguments": (OPEN + '{"name": "say", "parameters": {}}' + CLOSE, "no \"arguments\", only 'name', 'parameters'"),
     "arguments null": (OPEN + '{"name": "say", "arguments": null}' + CLOSE, '"arguments" must be an object, not null'),
     "arguments as bad text": (OPEN + '{"name": "say", "arguments": "{a"}' + CLOSE, '"arguments" is a string'),
@@ -29,12 +28,9 @@ HERMES = {
     "two objects": (OPEN + '{"name": "say", "arguments": {}} {}' + CLOSE, "Only one JSON object"),
     "duplicate key": (OPEN + '{"name": "a", "name": "b", "arguments": {}}' + CLOSE, "'name' appears twice"),
     "NaN": (OPEN + '{"name": "add", "arguments": {"a": NaN}}' + CLOSE, "NaN is not allowed"),
-    "infinite": (OPEN + '{"name": "add", "arguments": {"a": 1e999}}' + CLOSE, "Infinity are not allowed"),
     "huge number": (OPEN + '{"name": "add", "arguments": {"a": ' + "1" * 5000 + "}}" + CLOSE, "too many digits"),
     "too deep": (OPEN + "[" * 90_000 + "]" * 90_000 + CLOSE, "nested more than"),
-    "deep": (OPEN + '{"name": "say", "arguments": {"a": ' + "[" * 70 + "]" * 70 + "}}" + CLOSE, "nested more than 64"),
     "lone surrogate in JSON": (OPEN + '{"name": "say", "arguments": {"text": "\\ud83d"}}' + CLOSE, "is not text"),
-    "NUL in JSON": (OPEN + '{"name": "say", "arguments": {"text": "\\u0000"}}' + CLOSE, "is not text"),
     "unclosed": (OPEN + '{"name": "say", "arguments": {}}', "never closed"),
     "closed only": ("Then </tool_call>", "stands without <tool_call>"),
     "text after": (
@@ -46,15 +42,12 @@ HERMES = {
 }
 TAGS = {
     "bad JSON": ('<add>{"a": 1,}</add>', "arguments of 'add' must be a JSON object, but .*at character"),
-    "not an object": ("<add>[1, 2]</add>", "expected, not a list"),
     "more than JSON": ('<add>{"a": 1} then</add>', "text after the JSON object"),
-    "duplicate key": ('<add>{"a": 1, "a": 2}</add>', "'a' appears twice"),
     "unclosed": ("<say>hello", "<say> is never closed. End the call with </say>"),
     "closed only": ("hello</say>", "</say> stands without <say>"),
     "nested": ("<say>a <say>b</say></say>", "<say> stands inside <say>"),
     "crossed": ("<say>a</add>", "</add> stands inside <say>"),
     "text after": ("<say>a</say> and", "text after the call: .*End your message"),
-    "unclosed reasoning": ("<think><say>a</say>", "<think> is never closed"),
 }
 FENCED = {
     "bad JSON": ("```add\n{a: 1}\n```", "arguments of 'add' must be a JSON object, but .*at character 2"),
@@ -63,7 +56,6 @@ FENCED = {
     "unclosed by too short a fence": ("````say\nhello\n```", "is never closed"),
     "nested": ("```say\n```add\n```\n```", "'```add' starts inside '```say'"),
     "text after": ("```say\na\n```\nOutput: a", "text after the block: .*End your message"),
-    "unclosed reasoning": ("<think>\n```say\na\n```", "<think> is never closed"),
 }
 COMPACT = {
     "bad JSON": ("@add {a: 1}", r'Write @add {"a":integer,"b":integer}, but this is not valid JSON.*character 2'),
@@ -72,15 +64,11 @@ COMPACT = {
     "text after": ('@add {"a": 1, "b": 2} so', "text after the call: .*End your message"),
     "text after no arguments": ("@add\nso", "is not valid JSON"),
     "no space": ("@say(hello)", "After '@say' comes .*Write a space"),
-    "duplicate key": ('@add {"a": 1, "a": 2}', "'a' appears twice"),
 }
 ANY = {
     "empty": ("", "empty"),
-    "blank": (" \n ", "empty"),
     "too long": ("x" * (MAX_ACTION_CHARS + 1), "200001 characters; at most 200000"),
     "surrogate": ("a\ud800b", r"The character '\\ud800' at 2 is not text; leave it out\."),
-    "undecodable bytes": (b"a\xff".decode(errors="surrogateescape"), "is not text"),
-    "NUL": ("a\x00", "is not text"),
 }
 OWN = {"hermes": HERMES, "tags": TAGS, "fenced": FENCED, "compact": COMPACT}
 

@@ -151,24 +151,6 @@ def test_any_text_parses_and_its_settled_prefix_stays_text(dialects: Any, name: 
         assert all(plain.startswith(before[: dialect.settled(before, TOOLS)]) for before in beginnings)
 
 
-def test_text_is_settled_at_once_but_a_call_is_not(dialects: Any):
-    thought, comparison = "<think>\nWhich?\n</think>\n\nThis one.", "If a < b, then so."
-    for name, texts in (
-        ("qwen3", (thought, comparison)),
-        ("llama3_1", (thought, comparison)),
-        ("deepseekv3", (thought,)),
-    ):
-        dialect = dialects[name]
-        call = bare(dialect, FIND)
-        for text in texts:
-            settled = [dialect.settled(f"{text}\n{call}"[:end], TOOLS) for end in range(len(text) + len(call) + 2)]
-            assert settled[len(text) :] == [len(text)] * (len(call) + 2)
-            assert settled[len(text) // 2] > 0
-    whole = "<think>\n\n</think>\n\nHello"
-    assert dialects["qwen3"].parse(whole, TOOLS).text == "Hello"
-    assert {dialects["qwen3"].settled(whole[:end], TOOLS) for end in range(len("<think>\n\n"))} == {0}
-
-
 def test_a_call_in_reasoning_is_text_and_a_truncated_call_is_a_mistake(dialects: Any):
     for name in ALL:
         dialect = dialects[name]
@@ -247,13 +229,10 @@ class Optional:
 WRITTEN: list[tuple[tuple[str, str], Any]] = [
     (("text", "007"), "007"),
     (("text", '{"a": 1}'), '{"a": 1}'),
-    (("text", "1.50"), "1.50"),
     (("text", "true"), "true"),
     (("text", "null"), None),
-    (("text", "None"), None),
     (("either", "7"), 7),
     (("either", "7.5"), "7.5"),
-    (("either", "[7]"), "[7]"),
     (("kind", "1"), "1"),
     (("number", "2"), 2),
     (("number", "null"), None),
@@ -349,13 +328,10 @@ MISTAKES = [
     ('<tool_call>{"name": "find", "arguments": 3}</tool_call>', "must be an object, not a number"),
     ('<tool_call>{"name": "find", "arguments": {"limit": NaN}}</tool_call>', "NaN"),
     ('<tool_call>{"arguments": {}}</tool_call>', "must look like"),
-    ('<tool_call>["find"]</tool_call>', "must look like"),
-    ("<tool_call></tool_call>", "not valid JSON"),
     (f"<tool_call>{CALL}", "not valid JSON"),
     (f"{CALL}\nThere.", "text after the call: 'There.'"),
     ("", "empty"),
     ("a\ud800", "is not text"),
-    ("<tool_call>" + "[" * 90_000 + "</tool_call>", "tool call"),
     ("x" * 300_000, "at most 200000"),
 ]
 

@@ -6,23 +6,17 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
-from gymnasium.vector import SyncVectorEnv
 
-from agentgym.base.errors import InfrastructureError, TaskError, ToolError
+from agentgym.base.errors import InfrastructureError, TaskError
 from agentgym.core.endings import Ending, Reason
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, text_of
-from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.core.task import GeneratedTasks
-from agentgym.core.toolset import tool
+from agentgym.core.rewards import OUTCOME, Channel, Scheme
 from tests.counter_env import Counter, call, counter_task, started
 from tests.refusals import differing, not_refused, refusal
-
-DIALECTS = ("hermes", "tags", "fenced", "compact")
 
 
 def answered(env: Env, action: Any) -> str:
@@ -103,23 +97,6 @@ def test_a_tool_error_is_an_observation_and_the_episode_continues():
     assert (result.terminated, env.reason) == (False, None)
 
 
-def test_a_quotation_in_a_mistake_is_bounded():
-    class Quoting(Counter):
-        """Quotes the model in full."""
-
-        @tool
-        def add(self, number: str) -> str:
-            """Add.
-
-            Args:
-                number: How much.
-            """
-            raise ToolError(f"Not a number: {number}")
-
-    answer = answered(started(Quoting), call("add", number="9" * 50_000))
-    assert (len(answer) <= 8_000, "[cut: 50" in answer) == (True, True)
-
-
 # Infrastructure failures.
 
 
@@ -188,11 +165,8 @@ def test_invalid_reset_options_and_seeds_are_refused():
     rows: list[tuple[dict[str, Any], str]] = [
         ({"tsk": 1}, "['tsk']; known: index, split, task, training_step"),
         ({"training_step": -1}, "training_step is a whole number from 0 upwards, not -1"),
-        ({"training_step": 1.5}, "not 1.5"),
         ({"training_step": True}, "not True"),
         ({"index": "1"}, "not 'str'"),
-        ({"index": True}, "not 'bool'"),
-        ({"index": 0.0}, "not 'float'"),
     ]
     assert not_refused(lambda options: Counter().reset(options=options), rows) == []
     unknown: list[tuple[dict[str, Any], str]] = [
@@ -273,45 +247,6 @@ def test_the_stated_number_of_turns_is_the_limit():
     assert "You have" not in text_of(Counter().reset(seed=0)[0][0])
 
 
-def test_the_example_call_is_written_in_the_dialect_if_its_tool_is_offered():
-    for dialect in DIALECTS:
-        env = Telling(dialect=dialect)
-        example = text_of(env.reset(seed=0)[0][0]).partition("\n\nFor example:\n")[2]
-        assert env.dialect.parse(example, env.tools).calls == (Telling.example_call,)
-    env = Telling()
-    env.tools = env.tools.only("done")
-    assert "For example" not in text_of(env.reset(seed=0)[0][0])
-    assert text_of(Telling(dialect="native").reset(seed=0)[0][0]).startswith("Count. You have 8 turns,")
-
-
-def test_an_environment_without_tools_answers_text():
-    class Parrot(Env):
-        """Needs no tools."""
-
-        @classmethod
-        def default_tasks(cls) -> GeneratedTasks:
-            return GeneratedTasks("counter", counter_task, {"train": None})
-
-        def respond(self, text: str) -> str:
-            self.reward(OUTCOME, 1.0)
-            self.finish(Reason.SOLVED)
-            return f"{text}!"
-
-    env = Parrot()
-    env.reset(seed=1)
-    result = env.step("hello")
-    assert (result.observation, result.reward) == ([{"role": "user", "content": "hello!"}], 1.0)
-    assert result.terminated
-
-
-def test_rendering_shows_the_conversation():
-    env = started(render_mode="ansi")
-    env.step("hm")
-    assert "[user] Count to 3." in env.render()
-    assert "[assistant] hm" in env.render()
-    assert started().render() is None
-
-
 # States.
 
 
@@ -331,22 +266,3 @@ def test_closing_releases_and_may_be_repeated():
     env.close()
     env.close()
     assert env.released == 2
-
-
-def test_a_gated_scheme_pays_when_the_gate_opens():
-    gated = Scheme({OUTCOME: 1.0, "format": 0.1}, (Gate(OUTCOME, 1.0, ("format",)),), frozenset({"format"}))
-    env = started(scheme=gated)
-    paid = [env.step(call("add", number=3)).reward, env.step(call("done")).reward]
-    assert paid == pytest.approx([0.0, 1.1])
-
-
-def test_the_training_step_reaches_environments_through_wrappers_and_vectors():
-    env: Any = gymnasium.wrappers.TimeLimit(Counter(), max_episode_steps=2)
-    env.reset(seed=1, options={"training_step": 3})
-    assert env.unwrapped.training_step == 3
-    assert env.reset(seed=1) == env.reset(seed=1, options={"training_step": 4})
-    env.reset(seed=1)
-    assert env.unwrapped.training_step is None
-    vector: Any = SyncVectorEnv([Counter, Counter])
-    vector.reset(seed=3, options={"training_step": 5})
-    assert [copy.training_step for copy in vector.envs] == [5, 5]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-import pytest
-
 from agentgym.base.errors import OF_CALLS, OF_TURNS, Mistake, ToolError, count_of
 from agentgym.core.endings import Reason
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, assistant
-from agentgym.core.schema_tool import SchemaTool
 from agentgym.core.toolset import tool
 from agentgym.tools.database.base import QueryError, QueryErrorKind
 from tests.counter_env import Counter, call
@@ -96,34 +93,6 @@ def test_kinds_add_up_to_the_errors_of_an_episode():
     assert counts["calls"] == 5
 
 
-def test_counts_start_at_zero_in_each_episode():
-    env = Slow()
-    counts_after(env, call("nope"))
-    assert counts_after(env, call("add", number=0)) == {"calls": 1, "tool_errors": 0, "format_errors": 0}
-
-
-PARAMETERS = {
-    "type": "object",
-    "properties": {"seconds": {"type": "integer"}},
-    "required": ["seconds"],
-    "additionalProperties": False,
-}
-
-
-def test_schema_tools_report_the_same_kinds():
-    rows: list[tuple[dict[str, Any], Mistake]] = [
-        ({"soon": 1}, Mistake.UNKNOWN_ARGUMENT),
-        ({}, Mistake.MISSING_ARGUMENT),
-        ({"seconds": "x"}, Mistake.WRONG_ARGUMENT),
-        ({"seconds": object()}, Mistake.WRONG_ARGUMENT),
-    ]
-    described = SchemaTool({"name": "wait", "description": "Waits.", "parameters": PARAMETERS}, lambda _: "done")
-    for arguments, mistake in rows:
-        with pytest.raises(ToolError) as caught:
-            described.check(arguments)
-        assert caught.value.mistake is mistake
-
-
 def test_a_slow_query_is_a_timeout_and_any_other_error_a_refusal():
     assert QueryError("slow", QueryErrorKind.TIMEOUT).mistake is Mistake.TIMEOUT
     assert QueryError("wrong", QueryErrorKind.SYNTAX).mistake is Mistake.REFUSED
@@ -132,11 +101,3 @@ def test_a_slow_query_is_a_timeout_and_any_other_error_a_refusal():
 def test_a_pickled_mistake_keeps_its_kind():
     for error in (ToolError("no", mistake=Mistake.TIMEOUT), QueryError("slow", QueryErrorKind.TIMEOUT)):
         assert pickle.loads(pickle.dumps(error)).mistake is Mistake.TIMEOUT
-
-
-def test_an_error_class_that_does_not_call_its_base_is_a_refusal():
-    class Own(ToolError):
-        def __init__(self):
-            pass
-
-    assert Own().mistake is Mistake.REFUSED

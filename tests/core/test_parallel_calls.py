@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym import Env, InfrastructureError, Message, Task, ToolCall, UsageError, tool
+from agentgym import Env, InfrastructureError, Message, Task, ToolCall
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import StepResult
 from agentgym.core.engine.threads import blocks
 from agentgym.core.messages import assistant, text_of
 from agentgym.core.replay import replay
-from agentgym.rollout import Limits
 from tests.desks import TASKS, Desk, MixedDesk, look, trajectory
 
 
@@ -60,12 +59,6 @@ def test_dependent_calls_run_between_batches_of_independent_ones():
     assert texts(result.observation) == ["a by night", "last by night", "on", "b by light", "off", "c by night"]
 
 
-def test_returned_functions_run_in_the_order_of_the_calls():
-    result = played(*(ToolCall("note", {"word": word}) for word in "abc"))
-    assert texts(result.observation) == ["a", "a b", "a b c"]
-    assert texts(played(ToolCall("note", {"word": "alone"})).observation) == ["alone"]
-
-
 TURNS = {
     "rewards that round differently": (look("a", worth=0.1), look("b", worth=0.2), look("last", worth=0.3)),
     "mistakes": (look("locked"), look("a", worth="much"), ToolCall("look"), look("last"), ToolCall("lok")),
@@ -90,20 +83,9 @@ def test_a_mistake_is_the_result_of_its_call_and_no_call_counts_after_the_end():
     assert (result.info["rewards"]["seen"], result.info["counts"]["calls"]) == (2.0, 1)
 
 
-class Exits(Desk):
-    """A tool that would end the process."""
-
-    @tool(concurrent=True)
-    def leave(self) -> str:
-        """Leave."""
-        raise SystemExit(3)
-
-
-def test_a_failure_or_exit_fails_the_episode_once():
+def test_a_failure_fails_the_episode_once():
     with pytest.raises(InfrastructureError, match="OSError: the drawer fell out"):
         played(look("broken"), look("broken"), look("last"))
-    with pytest.raises(InfrastructureError, match="SystemExit: 3"):
-        played(ToolCall("leave"), ToolCall("leave"), kind=Exits)
 
 
 def test_a_concurrent_turn_replays_and_restores():
@@ -119,41 +101,3 @@ def test_a_concurrent_turn_replays_and_restores():
     assert again.step(last) == env.step(last)
     env.close()
     again.close()
-
-
-@pytest.mark.parametrize("kind", ["Desk", "MixedDesk"])
-def test_the_tool_time_limit_applies_to_each_call_and_returned_function(kind: str):
-    """The second call never returns; the other calls do not extend its limit."""
-    limits = Limits(retries=0, tool_timeout_s=0.5)
-    for name, calls in (
-        ("meet", (look("only"), ToolCall("meet"), look("only"))),
-        ("ask", (ToolCall("ask"),)),
-        ("ask", (ToolCall("ask"), ToolCall("ask"))),
-    ):
-        late = trajectory(limits, *calls, kind=kind)
-        assert (late.reason, late.component) == (Reason.TOOL_TIME, "step")
-        assert name in str(late.error)
-
-
-def test_the_number_of_calls_in_a_turn_is_an_argument_stated_in_the_prompt():
-    single, multiple = (Desk(tasks=TASKS, max_calls_per_turn=number) for number in (1, 4))
-    assert "one function at a time" in text_of(single.reset(seed=0)[0][0])
-    assert "one or more functions" in text_of(multiple.reset(seed=0)[0][0])
-    refused = texts(single.step(assistant("", [look("only"), look("only")])).observation)
-    assert all("one tool at a time, not 2. None of them ran." in text for text in refused)
-    with pytest.raises(UsageError, match="max_calls_per_turn"):
-        Desk(tasks=TASKS, max_calls_per_turn=0)
-
-
-class Nested(Desk):
-    """Plays another desk in a drawer."""
-
-    @tool(concurrent=True)
-    def inside(self) -> str:
-        """Look into a desk within the desk."""
-        return str(played(look("only", worth=4.0)).info["rewards"]["seen"])
-
-
-def test_an_environment_inside_a_tool_has_its_own_rewards():
-    result = played(ToolCall("inside"), ToolCall("inside"), kind=Nested)
-    assert (texts(result.observation), result.info["rewards"]["seen"]) == (["4.0", "4.0"], 0.0)

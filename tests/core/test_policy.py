@@ -13,7 +13,7 @@ from agentgym.core.dialects.hermes import Hermes
 from agentgym.core.engine.spaces import Action
 from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
-from agentgym.core.messages import Message, ToolCall, assistant, text_of, user
+from agentgym.core.messages import Message, ToolCall, text_of, user
 from agentgym.core.policy import (
     ChatPolicy,
     FunctionPolicy,
@@ -21,7 +21,6 @@ from agentgym.core.policy import (
     Script,
     ScriptedPolicy,
     Seat,
-    as_action,
     solution_player,
     steps,
 )
@@ -116,21 +115,6 @@ def test_a_generator_is_sent_the_observation_of_each_move():
     with pytest.raises(OSError, match="no disk"):
         script.next_move([user("second")])
     assert observations == [[user("first")], [user("second")]]
-
-
-def test_moves_of_any_iterable_are_played_in_order():
-    kinds: list[Any] = [["one", "two"], iter(["one", "two"]), (word for word in ("one", "two"))]
-    for moves in kinds:
-        script = Script(moves)
-        assert [script.next_move([]) for _ in range(4)] == ["one", "two", None, None]
-
-
-def test_a_call_is_written_in_the_dialect_and_other_moves_are_unchanged(env: GuessEnv):
-    message = assistant("", [GUESS])
-    assert as_action(env, GUESS) == env.dialect.render("", [GUESS], env.tools)
-    assert (as_action(env, "hm"), as_action(env, message)) == ("hm", message)
-    env.dialect = Narrow()
-    assert as_action(env, GUESS) == message, "no dialect can write everything"
 
 
 def test_steps_end_with_the_episode_or_with_the_moves(env: GuessEnv):

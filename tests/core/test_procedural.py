@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from textwrap import dedent
 from typing import Any
 
-import pytest
-
-import agentgym.procedural
 from agentgym import procedural
-from agentgym.base.errors import TaskError
 from agentgym.core.task import SHARES, Task, iterate, split_of
 from agentgym.procedural import (
-    SEED_DIGITS,
     Families,
     NoFit,
     ProceduralTasks,
-    Scene,
     by_level,
     choose_families,
     divide,
@@ -110,21 +102,6 @@ def test_tasks_cycle_through_levels_and_their_families():
     assert families_of(Tasks(difficulty=3), 3) == ["late", "late", "late"]
 
 
-def test_a_family_draws_as_often_as_the_source_allows():
-    draws: list[str] = []
-
-    class Counted(Tasks):
-        draws = 3
-
-        def draw(self, family: Family, split: str, index: int, rng: Random) -> Task:
-            draws.append(family.name)
-            return super().draw(family, split, index, rng)
-
-    with pytest.raises(TaskError, match="never for split 'train'; allow more luck"):
-        Counted(families="never").get("train", 0)
-    assert draws == ["never"] * 3
-
-
 def test_generated_tasks_never_change():
     """A suite that was published as a seed must stay the same in later versions."""
     tasks = Tasks(families=["a", "few"])
@@ -181,20 +158,6 @@ def test_held_out_families_occur_in_the_unseen_split_only():
     assert divide("b", "b".__contains__) == {"test_unseen": ("b",)}
 
 
-def test_content_belongs_to_one_split_but_the_unseen_split_takes_any():
-    def takes(split: str, content: str) -> bool:
-        try:
-            must_belong(split, content)
-        except NoFit:
-            return False
-        return True
-
-    contents = [str(number) for number in range(60)]
-    assert all(takes("test_unseen", content) for content in contents)
-    assert all([takes(split, content) for split in SHARES].count(True) == 1 for content in contents)
-    assert sorted(digit for digits in SEED_DIGITS.values() for digit in digits) == list(range(10))
-
-
 # Families, and the tasks they make.
 
 
@@ -203,14 +166,6 @@ def test_a_family_uses_all_its_phrasings_and_tags_its_tasks():
     assert {FAMILIES["c"].word(draft, Random(seed)) for seed in range(20)} == {"c 7", "C 7"}
     task = FAMILIES["c"].task("t", "train", "?", data={"d": 1}, gold={"g": 2}, tags=("own",))
     assert task == Task("t", "train", "?", 2, {"d": 1}, {"g": 2}, ("c", "L2", "own"))
-
-
-def test_registration_keeps_the_function_and_names_the_family():
-    assert _late.__name__ == "_late"
-    assert FAMILIES["late"].draw is _late
-    assert "_late" not in FAMILIES
-    assert (len(FAMILIES), list(FAMILIES)[:2]) == (7, ["c", "a"])
-    assert b"_late" not in pickle.dumps(Tasks(difficulty=3))
 
 
 def test_a_family_without_level_or_phrasing_or_with_a_repeated_name_is_refused():
@@ -223,32 +178,3 @@ def test_a_family_without_level_or_phrasing_or_with_a_repeated_name_is_refused()
     assert "at least one phrasing" in refusal(register, 1)
     register(1, "?")
     assert "'one' already exists" in refusal(register, 2, "?")
-
-
-# Scenes.
-
-
-def test_a_scene_draws_from_its_generator_and_raises_if_empty():
-    scene, mirror = Scene(Random(3)), Random(3)
-    assert [scene.choice("abcdefgh") for _ in range(9)] == [mirror.choice("abcdefgh") for _ in range(9)]
-    assert scene.choice({5}) == 5
-    scene.need([0])
-    for pick in (scene.choice, scene.need):
-        with pytest.raises(NoFit):
-            pick(())
-
-
-# The example in the documentation.
-
-
-def test_the_example_in_the_docstring_works():
-    lines = (agentgym.procedural.__doc__ or "").splitlines()
-    example = dedent("\n".join(line for line in lines if not line or line.startswith("    ")))
-    names: dict[str, Any] = {name: getattr(agentgym.procedural, name) for name in agentgym.procedural.__all__}
-    names |= {"dataclass": dataclass, "Mapping": Mapping, "Random": Random, "Task": Task, "__name__": __name__}
-    exec(example, names)
-    sums: ProceduralTasks[Any] = names["Sums"](difficulty=1, families="small_sum", seed=3)
-    assert set(sums.splits) == set(SHARES)
-    for task in (task for split in sums.splits for task in iterate(sums, split, 30)):
-        a, b = (int(word) for word in task.prompt.rstrip("?.").split() if word.isdecimal())
-        assert (task.gold["total"], task.tags, sums.find(task.id)) == (a + b, ("small_sum", "L1"), task)

@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 
 from agentgym.core.env import Env
-from agentgym.core.registry import list_environments, load_class, make, register, resolve
+from agentgym.core.registry import list_environments, make
 from agentgym.envs.catalog import ENVIRONMENTS
 from tests.refusals import not_refused
 
@@ -71,15 +71,6 @@ def test_an_unknown_name_or_class_gets_a_suggestion():
     assert "CartPole-v1" not in list_environments()
 
 
-def test_the_newest_version_is_the_default():
-    guess = load_class("agentgym.envs.guess:GuessEnv")
-    register("testing/twice-v1", guess)
-    register("testing/twice-v2", guess, max_turns=2)
-    assert resolve("testing/twice") == "testing/twice-v2"
-    assert make("testing/twice").max_turns == 2
-    assert {"testing/twice-v1", "testing/twice-v2"} <= set(list_environments())
-
-
 # In fresh interpreters.
 
 
@@ -107,25 +98,3 @@ def test_an_installed_package_adds_environments(tmp_path: Path):
     assert run(code, tmp_path).stdout == "ok\n"
     code = "import gymnasium as g; print(type(g.make('agentgym.envs:acme/boxes-v0').unwrapped).__name__)"
     assert run(code, tmp_path).stdout == "BoxesEnv\n"
-
-
-@pytest.mark.real
-def test_a_broken_package_affects_only_its_environments(tmp_path: Path):
-    install(tmp_path, "acme/boxes-v0 = acme_boxes:BoxesEnv", source="import no_such_dependency")
-    assert run("import agentgym; agentgym.make('guess')", tmp_path).returncode == 0
-    done = run("import agentgym; agentgym.make('acme/boxes-v0')", tmp_path)
-    assert "No module named 'no_such_dependency'" in done.stderr.splitlines()[-1]
-
-
-@pytest.mark.real
-def test_a_package_cannot_replace_a_bundled_environment(tmp_path: Path):
-    install(tmp_path, "agentgym/guess-v0 = acme_boxes:BoxesEnv")
-    assert run("import agentgym; print(type(agentgym.make('guess')).__name__)", tmp_path).stdout == "GuessEnv\n"
-
-
-@pytest.mark.real
-def test_an_invalid_entry_point_id_only_warns(tmp_path: Path):
-    install(tmp_path, "boxes! = acme_boxes:BoxesEnv")
-    done = run("import warnings; warnings.simplefilter('default')\nimport agentgym; agentgym.make('guess')", tmp_path)
-    assert done.returncode == 0
-    assert "the environment 'boxes!' (acme_boxes:BoxesEnv) cannot be registered: Malformed" in done.stderr

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator
 
 from agentgym import Env, Reason, SchemaTool, Task, TaskList, ToolCall, schema_tools
 from agentgym.base.errors import ToolError
-from agentgym.core.dialects import DIALECTS, get_dialect
-from agentgym.core.engine.spaces import ActionSpace
 from agentgym.core.messages import assistant, text_of
 from agentgym.core.schema_tool import modern
-from agentgym.core.toolset import Toolset
 from tests.refusals import not_refused, refusal
 
 PAIR = {"type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": False}
@@ -55,19 +51,6 @@ def test_a_schema_of_an_older_draft_allows_the_same_values():
     assert modern(schema) == schema, "values in a schema are left alone"
 
 
-def test_unusual_schemas_work_in_every_dialect():
-    parts: list[Any] = [True, False, PAIR, ABOVE, {}, {"$ref": "#"}]
-    for part in parts:
-        parameters = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": part}}
-        odd = SchemaTool({"name": "odd", "description": "Be odd.", "parameters": parameters}, str)
-        assert "odd(a: " in odd.usage
-        for name in DIALECTS:
-            dialect = get_dialect(name)
-            assert isinstance(dialect.instructions(Toolset([odd]), 1), str)
-            assert ActionSpace(Toolset([odd]), dialect, seed=0).sample()
-        assert "Usage: odd(" in refusal(lambda odd=odd: odd.check({"a": {"a": object}}), raises=ToolError)
-
-
 def test_refused_arguments_are_explained_to_the_model():
     rows: list[tuple[Any, str]] = [
         ({}, "'day' is missing"),
@@ -95,11 +78,6 @@ def test_invalid_tool_schemas_are_refused_and_references_never_fetched():
     away = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/x.json"}}}
     far = SchemaTool({"name": "a", "description": "x", "parameters": away}, dict)
     assert "refers to what is not in it" in refusal(lambda: far.check({"a": 1}))
-
-
-def test_schema_tools_can_be_pickled():
-    again = pickle.loads(pickle.dumps(SchemaTool(BOOK, dict, max_chars=7)))
-    assert (again.schema, again.max_chars) == (SchemaTool(BOOK, dict).schema, 7)
 
 
 class Booking(Env):
@@ -130,11 +108,3 @@ def test_an_environment_can_bring_tools_from_schemas():
     result = env.step(assistant("", [ToolCall("b", {"day": 3, "from": None})]))
     assert '"tool": "b", "day": 3, "from": null' in text_of(result.observation[0])
     assert result.terminated
-
-
-def test_arguments_of_tools_may_have_any_name():
-    names = ("self", "function", "name", "arguments", "args", "kwargs", "env", "tool", "class")
-    parameters = {"properties": {name: {"type": "string"} for name in names}}
-    take = SchemaTool({"name": "pass", "description": "Take all.", "parameters": parameters}, sorted)
-    for name in names:
-        assert take.bound_to(None)(**take.check({name: "x"})) == [name]

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 from collections.abc import Iterator
-from dataclasses import FrozenInstanceError
 from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
-from agentgym.base.errors import ToolError, UsageError
 from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall
 from agentgym.core.policy import ScriptedPolicy, Seat
-from agentgym.core.registry import make
 from agentgym.core.schema_tool import schema_tools
 from agentgym.core.task import Task
 from agentgym.core.trajectory import Trajectory
@@ -80,14 +76,6 @@ def test_a_seat_does_not_lead_to_the_environment_or_its_gold(kind: type[Env]):
     assert kind is GuessEnv or env in leaks(env.tools), "the tools of an episode do lead there"
 
 
-@pytest.mark.parametrize("env_id", ["errand", "sql"])
-def test_seats_of_bundled_environments_do_not_leak(env_id: str):
-    env = make(env_id)
-    env.reset(seed=0)
-    assert leaks(Seat.at(env, 0)) == []
-    env.close()
-
-
 class Recording:
     """A policy that records all its arguments."""
 
@@ -130,39 +118,3 @@ def test_a_scripted_policy_has_the_environment_and_its_gold():
 
     assert played(ScriptedPolicy(script, "knows")).success
     assert seats == [(Ticketing, SECRET)]
-
-
-# The use of a seat.
-
-
-@pytest.fixture
-def seat() -> Seat:
-    env = Ticketing()
-    env.reset(seed=0)
-    return Seat.at(env, 3)
-
-
-def test_a_seat_describes_tools_as_the_model_sees_them_and_checks_arguments(seat: Seat):
-    env, call = Ticketing(), ToolCall("guess", {"number": 5})
-    env.reset(seed=0)
-    assert seat.tools.schemas == env.tools.schemas
-    assert seat.dialect.instructions(seat.tools) == env.dialect.instructions(env.tools)
-    assert seat.dialect.render("", [call], seat.tools) == env.dialect.render("", [call], env.tools)
-    assert seat.tools.check(call) == {"number": 5}
-    with pytest.raises(ToolError, match=r"'number' is missing.*Usage: guess\(number: integer\)"):
-        seat.tools.check(ToolCall("guess", {}))
-
-
-def test_tools_of_a_seat_do_not_run(seat: Seat):
-    with pytest.raises(UsageError, match="'guess' runs in the environment only"):
-        seat.tools.get("guess").bound_to(GuessEnv())(number=5)
-
-
-def test_a_seat_is_immutable_and_owns_its_schemas(seat: Seat):
-    with pytest.raises(FrozenInstanceError):
-        seat.seed = 4  # type: ignore[misc]
-    env = GuessEnv()
-    env.reset(seed=0)
-    before = json.dumps(env.tools.schemas)
-    Seat.at(env, 0).tools.get("guess").parameters.clear()
-    assert json.dumps(env.tools.schemas) == json.dumps(Seat.at(env, 0).tools.schemas) == before

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -29,7 +26,6 @@ from agentgym import (
     UsageError,
     tool,
 )
-from agentgym.check import run_checks
 from agentgym.core.messages import assistant, text_of, user
 from agentgym.core.policy import FunctionPolicy
 from agentgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
@@ -37,7 +33,6 @@ from agentgym.rollout import EnvFactory, Job, Limits
 from agentgym.rollout.streams import play_jobs
 from tests.refusals import not_refused, refusal
 
-ROOT = Path(__file__).parents[2]
 TASKS = TaskList([Task(id=f"talk/train/{n}", split="train", prompt=f"Task {n}.", data={"n": n}) for n in range(4)])
 
 
@@ -182,30 +177,6 @@ def test_stop_is_called_once_per_episode(env: Talk):
     assert env.stopped == ["talk/train/0", "talk/train/1", "talk/train/2"]
 
 
-def test_a_failing_stop_is_logged_and_changes_no_result(env: Talk, caplog: pytest.LogCaptureFixture):
-    def fail() -> None:
-        raise SystemExit("gone")
-
-    env.stop = fail  # type: ignore[method-assign]
-    opening(env, 0)
-    assert env.step(calls(LEAVE)).reward == 1.0
-    assert "the stop() of a Talk failed: SystemExit: gone" in caplog.text
-
-
-def test_prompt_and_tools_of_a_failed_start_are_discarded(env: Talk, monkeypatch: pytest.MonkeyPatch):
-    usual = opening(env, 0)
-
-    def broken(self: Talk, task: Task) -> None:
-        self.system_prompt, self.tools = "Be rude.", self.tools.only("leave")
-        raise OSError("away")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Talk, "start", broken)
-        with pytest.raises(InfrastructureError):
-            env.reset(seed=0)
-    assert opening(env, 0) == usual
-
-
 # In a rollout.
 
 
@@ -242,25 +213,14 @@ def test_a_failed_episode_is_stopped_on_its_own_loop():
     assert Bound.loops == [True, True]
 
 
-class Unsayable(Talk):
-    """Has details that JSON cannot represent."""
-
-    def details(self) -> dict[str, Any]:
-        return {"bytes": b"\xff", "number": float("nan")}
-
-
 def test_trajectories_keep_tools_details_and_own_endings(tmp_path: Path):
-    for kind, details in (
-        (Talk, {"heard": ["bye"]}),
-        (Unsayable, {"bytes": "(bytes: no JSON data)", "number": "(float: no JSON data)"}),
-    ):
-        trajectory = collected(kind, lambda _: calls(LEAVE, text="bye"))
-        assert [entry["function"]["name"] for entry in trajectory.tools] == ["say", "leave"]
-        assert trajectory.details == details
-        write_jsonl(tmp_path / "t.jsonl", [trajectory])
-        [again] = read_jsonl(tmp_path / "t.jsonl")
-        assert again == trajectory
-        assert (again.reason, again.ending, again.success) == ("transferred", Ending.TERMINATED, True)
+    trajectory = collected(Talk, lambda _: calls(LEAVE, text="bye"))
+    assert [entry["function"]["name"] for entry in trajectory.tools] == ["say", "leave"]
+    assert trajectory.details == {"heard": ["bye"]}
+    write_jsonl(tmp_path / "t.jsonl", [trajectory])
+    [again] = read_jsonl(tmp_path / "t.jsonl")
+    assert again == trajectory
+    assert (again.reason, again.ending, again.success) == ("transferred", Ending.TERMINATED, True)
     reasons: list[Any] = ["transferred", {"name": "x"}, {"name": "x", "ending": "no"}, 5]
     rows = [(reason, "'reason'") for reason in [*reasons, {"name": 1, "ending": "terminated"}]]
     data = trajectory.to_dict()
@@ -319,23 +279,3 @@ def test_a_second_model_is_bounded_in_calls_time_and_length():
         asyncio.run(second.ask("?"))
     with pytest.raises(UsageError):
         SecondModel(str, max_calls=0)
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The environment of the documentation, as a module."""
-    text = (ROOT / "docs" / "talking.md").read_text(encoding="utf-8")
-    code = re.search(r"^```python\n# shop.py\n(.*?)^```$", text, re.M | re.S)
-    assert code is not None
-    assert len(code[1].splitlines()) < 150
-    (tmp_path / "shop.py").write_text(code[1], encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield import_module("shop")
-    sys.modules.pop("shop", None)
-
-
-@pytest.mark.real
-def test_the_documented_environment_passes_every_check(shop: ModuleType):
-    report = run_checks("shop:ShopEnv")
-    assert report.passed, [row for row in report.rows if row.status == "fail"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -55,29 +53,6 @@ def test_the_hash_covers_content_but_not_id_or_split():
     assert Task("a", "train", "p").hash == "9dc67011493bae82e0d4b5f3ddba9ee8f167ddb8f86476de2d2572120bf3b9df"
     with pytest.raises(TaskError, match="'t/train/0' was changed"):
         Task.from_dict(TASK.to_dict() | {"gold": {"answer": "ici"}})
-
-
-def test_hashing_a_task_does_not_block_another():
-    began, may_end = threading.Event(), threading.Event()
-
-    class Slow(dict[str, Any]):
-        def items(self) -> Any:
-            began.set()
-            may_end.wait(60)
-            return super().items()
-
-    slow, quick = (Task("a/train/0", "train", "x", data=data) for data in (Slow(n=1), {"n": 1}))
-    hashes: list[str] = []
-    hashing = threading.Thread(target=lambda: hashes.append(slow.hash), daemon=True)
-    hashing.start()
-    assert began.wait(60)
-    other = threading.Thread(target=lambda: hashes.append(quick.hash), daemon=True)
-    other.start()
-    other.join(60)
-    assert len(hashes) == 1
-    may_end.set()
-    hashing.join(60)
-    assert hashes == [quick.hash, quick.hash]
 
 
 # Splits.

@@ -11,16 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentgym.cli.app import app
-from agentgym.cli.listing import taking_files
-from agentgym.core.engine.authoring import EnvArguments
-from agentgym.core.env import Env
-from agentgym.core.making import arguments_of
 from agentgym.core.registry import class_of, make
 from agentgym.core.task_files import STRICT, TaskFiles
-from agentgym.envs.catalog import ON_FILES
-from agentgym.envs.code.options import CodeArguments
-from agentgym.envs.search.options import SearchArguments
-from agentgym.envs.sql.options import SQLArguments
 from tests.refusals import refusal
 
 TAKING = {"sql": "folder", "search": "folder", "code": "file", "web": "file", "swe": "file"}
@@ -48,32 +40,6 @@ def files_of(env: str) -> TaskFiles:
     return files
 
 
-def test_all_environments_with_task_files_are_tested_here():
-    ids = {env_id for env_id in taking_files() if env_id not in ON_FILES}
-    assert ids == {f"agentgym/{env}-v0" for env in TAKING}
-
-
-def test_sources_of_all_environments_or_one_are_listed_with_options():
-    listed = run("tasks", "sources")
-    assert listed.exit_code == 0, listed.output
-    for env, argument in TAKING.items():
-        words = [f"agentgym/{env}-v0  --set {argument}=PATH"]
-        words += [word for layout in files_of(env).layouts for word in (layout.name, f"--set {layout.settings}")]
-        words += [f"--set {option}=…" for option in (*files_of(env).options, "strict")]
-        assert [word for word in words if word not in listed.stdout] == []
-    of_sql = run("tasks", "sources", "sql").stdout
-    assert ("Spider" in of_sql, "MBPP" in of_sql) == (True, False)
-    refused = run("tasks", "sources", "guess")
-    assert refused.exit_code == 2
-    assert all(f"agentgym/{env}-v0" in refused.stderr for env in TAKING)
-
-
-def test_the_help_of_commands_with_task_files_points_to_the_list():
-    for command in (("eval",), ("tasks",), ("tasks", "show"), ("play",), ("check",), ("train",)):
-        text = " ".join(run(*command, "--help").stdout.replace("│", " ").split())
-        assert "agentgym tasks sources" in text, command
-
-
 @pytest.mark.parametrize("env", TAKING)
 def test_files_and_their_options_are_arguments_of_the_environment(env: str):
     files = files_of(env)
@@ -86,21 +52,6 @@ def test_files_and_their_options_are_arguments_of_the_environment(env: str):
     assert f"{files.argument} must be the path" in refusal(partial(make, env, **{files.argument: 3}))
     nothing: dict[str, Any] = dict.fromkeys(files.arguments - {STRICT})
     assert type(class_of(env)(**nothing).tasks) is type(class_of(env).default_tasks())
-
-
-def test_misplaced_and_misspelt_options_get_a_hint():
-    for env in ("search", "code"):
-        assert f"is for tasks from files; pass {TAKING[env]}=... too" in refusal(make, env, split_by="hash")
-    for env in ("sql", "search", "code"):
-        misspelt = run("tasks", env, "--set", "task_sed=3")
-        assert misspelt.exit_code == 2
-        assert "did you mean 'task_seed'?" in misspelt.stderr
-
-
-def test_typed_arguments_match_files_and_environments():
-    for env, arguments in (("sql", SQLArguments), ("search", SearchArguments), ("code", CodeArguments)):
-        assert set(arguments.__annotations__) == files_of(env).arguments | set(EnvArguments.__annotations__)
-    assert arguments_of(Env) - {"tasks"} == set(EnvArguments.__annotations__)
 
 
 def test_left_out_entries_are_listed_with_reasons(tmp_path: Path):
@@ -118,14 +69,3 @@ def test_left_out_entries_are_listed_with_reasons(tmp_path: Path):
     strict = run(*words, "--strict")
     assert strict.exit_code == 2
     assert "test.jsonl:3: no text under 'answer'" in strict.stderr
-
-
-@pytest.mark.real
-def test_commands_fall_back_to_an_existing_split(tmp_path: Path):
-    (tmp_path / "dev.jsonl").write_text(json.dumps({"question": "How many?", "answer": "#### 1"}))
-    words = ("--set", f"file={tmp_path}", "--set", "solution_style=direct")
-    assert "gsm8k/dev/1" in run("tasks", "code", *words).stdout
-    evaluated = run("eval", "--env", "code", *words)
-    assert evaluated.exit_code == 0, evaluated.output
-    assert "There is no split 'test'; evaluating on 'validation'." in evaluated.stderr
-    assert run("eval", "--env", "code", "--tasks", "test", *words).exit_code == 2

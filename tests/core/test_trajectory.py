@@ -86,11 +86,6 @@ def test_a_file_is_lossless(tmp_path_factory: pytest.TempPathFactory, written: l
         assert Trajectory.from_dict(data) == trajectory
 
 
-def test_a_lone_surrogate_survives(tmp_path: Path):
-    write_jsonl(tmp_path / "t.jsonl", [record(turns=[Turn("\udcff \ud83d", [], {}, 0.0)])])
-    assert next(read_jsonl(tmp_path / "t.jsonl")).turns[0].action == "\udcff \ud83d"
-
-
 def test_appending_creates_the_file_and_writing_replaces_it(tmp_path: Path):
     path = tmp_path / "t.jsonl"
     for _ in range(2):
@@ -101,14 +96,6 @@ def test_appending_creates_the_file_and_writing_replaces_it(tmp_path: Path):
     path.write_text("")
     write_jsonl(path, [record("c"), record("d")], append=True)
     assert (ids_in(path), path.read_text().count("\n")) == (["c", "d"], 2)
-
-
-def test_appending_keeps_a_complete_last_line_without_a_newline(tmp_path: Path):
-    path = tmp_path / "t.jsonl"
-    write_jsonl(path, [record("a")])
-    path.write_text(path.read_text().rstrip("\n"))
-    write_jsonl(path, [record("b")], append=True)
-    assert ids_in(path) == ["a", "b"]
 
 
 @pytest.mark.parametrize("tail", [b"", b'{"schema": 1, "id": "\xe2\x82', b"{", b"\0" * 64, b'{"id": N'])
@@ -133,12 +120,6 @@ def test_a_file_cut_anywhere_keeps_its_earlier_lines(tmp_path: Path):
         write_jsonl(path, [record("c")], append=True)
         whole = ["é\udcff"] if end == len(content) - 1 else []
         assert ids_in(path) == ["a", *whole, "c"]
-
-
-def test_byte_order_marks_windows_newlines_and_empty_lines_are_accepted(tmp_path: Path):
-    line = json.dumps(line_of()).encode()
-    (tmp_path / "t.jsonl").write_bytes(b"\xef\xbb\xbf" + line + b"\r\n\r\n   \n" + line)
-    assert len(list(read_jsonl(tmp_path / "t.jsonl"))) == 2
 
 
 def test_an_old_recording_without_usage_is_read(tmp_path: Path):
@@ -176,32 +157,22 @@ def tokens_of(**values: Any) -> dict[str, Any]:
 
 MALFORMED: dict[str, tuple[Any, str]] = {
     "a list": ([1], "a JSON object is expected on each line, not a list"),
-    "null": (None, "not null"),
     "nothing in it": ({}, "no schema version"),
     "no schema": ({k: v for k, v in line_of().items() if k != "schema"}, "no schema version"),
     "a newer schema": (line_of(schema=SCHEMA_VERSION + 1), f"schema version {SCHEMA_VERSION + 1}"),
     "a missing field": ({k: v for k, v in line_of().items() if k != "task_hash"}, "needs the field 'task_hash'"),
     "an unknown field": (line_of(mood="good"), "no field 'mood'; was it written by a newer release?"),
-    "a negative seed": (line_of(seed=-1), "field 'seed'"),
     "a seed that is true": (line_of(seed=True), "field 'seed'"),
-    "an opening of texts": (line_of(opening=["hello"]), "field 'opening'"),
     "a message without content": (line_of(opening=[{"role": "user"}]), "field 'opening'"),
-    "an attempt below 0": (line_of(attempt=-1), "field 'attempt'"),
     "an unknown ending": (line_of(reason="bored"), "field 'reason' of a trajectory must be the name of an ending"),
-    "usage of texts": (line_of(usage={"cost": "2"}), "field 'usage'"),
-    "counts of texts": (line_of(counts={"calls": "2"}), "field 'counts'"),
     "seconds beyond floats": (line_of(seconds=10**400), "a finite number, not 1" + "0" * 59 + "…"),
     "a turn without a reward": (line_of(turns=[{"action": "x", "observation": [], "rewards": {}}]), "needs the field"),
-    "a reward of text": (line_of(turns=turn_of(rewards={"outcome": "1"})), "field 'rewards' of turn 1"),
-    "a span with one number": (line_of(turns=turn_of(span=[0])), "field 'span' of turn 1"),
     "a span without tokens": (line_of(tokens=None), "the span of turn 1"),
     "tokens without a mask": (
         line_of(tokens={k: v for k, v in tokens_of().items() if k != "loss_mask"}),
         "'tokens' needs the field 'loss_mask'",
     ),
-    "ids that are texts": (line_of(tokens=tokens_of(completion_ids=["3", "4"])), "field 'completion_ids'"),
     "a mask of other numbers": (line_of(tokens=tokens_of(loss_mask=[1, 2])), "a list of 0 and 1"),
-    "log-probabilities of texts": (line_of(tokens=tokens_of(logprobs=["a", "b"])), "field 'logprobs'"),
 }
 
 
@@ -228,12 +199,8 @@ def test_every_field_is_checked():
 RAW: dict[str, tuple[bytes, str]] = {
     "half a line in the middle": (b'{"schema": 1,\n', "not JSON"),
     "not a number": (b'{"schema": 1, "reward": NaN}\n', "NaN is not a number"),
-    "infinity": (b'{"schema": 1, "reward": -Infinity}\n', "-Infinity is not a number"),
-    "half a character": (b'{"schema": 1, "id": "\xc3"}\n', "not UTF-8 text"),
     "UTF-16": ("{}".encode("utf-16") + b"\n", "not UTF-8 text"),
-    "no text at all": (b"\xff\xfe\x00", "not UTF-8 text"),
     "too deep": (b'{"schema": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "nested too deeply"),
-    "too many digits": (b'{"schema": ' + b"9" * 5_000 + b"}\n", "not JSON"),
     "two objects": (b"{} {}\n", "not JSON: Extra data"),
 }
 

@@ -74,22 +74,3 @@ def test_every_entry_becomes_a_task_solved_by_its_gold(folder: Path, monkeypatch
     tasks = [task for split in source.splits for task in iterate(source, split)]
     assert tasks
     assert evaluate(factory, ScriptedPolicy(), tasks).success == 1.0
-
-
-SPLITS = {
-    "Spider": {"train": 4, "validation": 3},
-    "KaggleDBQA": {"train": 1, "test": 2},
-    "MBPP": {"train": 2, "test": 1},
-    "HotpotQA": {"validation": 2},
-    "MuSiQue": {"validation": 2},
-    "SQuAD": {"validation": 10},
-    "SWE-bench Lite": {"test": 1},
-}
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_splits_are_those_of_the_data_set(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
-    monkeypatch.chdir(folder)
-    env = EnvFactory(*shown_settings(name))()
-    assert {split: env.tasks.size(split) for split in env.tasks.splits} == SPLITS[name]
-    env.close()

@@ -160,10 +160,3 @@ def test_few_examples_are_not_run_and_each_has_a_reason():
     assert all(len(reason.split()) > 2 for reason in reasons)
     run_by_none = [reason for reason in reasons if "tests/" not in reason]
     assert len(run_by_none) / len(blocks) < 0.16
-
-
-def test_the_table_of_threats_is_complete():
-    from agentgym.tools.sandbox import Threat
-
-    text = (DOCS / "sandbox.md").read_text(encoding="utf-8")
-    assert [threat for threat in Threat if f"\n| {str(threat).replace('_', ' ')} | " not in text] == []

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 
@@ -56,18 +53,3 @@ def test_the_evaluation_runs(url: str, monkeypatch: pytest.MonkeyPatch):
     ((_, *words),) = block.commands
     result = CliRunner().invoke(app, [word.replace(ADDRESS, url) for word in words])
     assert result.exit_code == 0, result.output
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
-def test_the_curl_session_runs(url: str):
-    (block,) = commands("url=")
-    done = subprocess.run(
-        ["bash", "-eu", "-c", block.text.replace(ADDRESS, url)],
-        env=os.environ | {"AGENTGYM_TOKEN": TOKEN, "no_proxy": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert '"terminated":false' in done.stdout
-    assert "agentgym_requests_total" in done.stdout

@@ -1,7 +1,8 @@
+"""The viewer without a browser: rows, search, comparisons, reports and the terminal."""
+
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agentgym.base.errors import UsageError
-from agentgym.core.rewards import Gate, Scheme
 from agentgym.core.trajectory import Turn, write_jsonl
 from agentgym.eval.comparison import compare, read_run
-from agentgym.view.collection import Collection, TextSearch, matching, ordered
-from agentgym.view.facts import Contents, all_versus, head_of, sides, versus
+from agentgym.view.collection import Collection, TextSearch, matching
+from agentgym.view.facts import all_versus, head_of, sides, versus
 from agentgym.view.page import script, served_page, style
 from agentgym.view.pay import Schemes, pays_of
-from agentgym.view.report import evenly, write_report
+from agentgym.view.report import write_report
+from agentgym.view.server import script, served_page, style
 from agentgym.view.terminal import Browser, browse
 from tests.rows import each_row
 from tests.view_cases import DIFF, HOSTILE, errand, hostile, sample_run, write_run
@@ -42,22 +42,9 @@ def test_rows_must_match_all_filters(file: Path):
     assert matching(rows, {"solved": "failed"}) == []
 
 
-def test_rows_are_sorted_by_a_column_and_those_without_a_value_come_last(file: Path):
-    write_jsonl(file, [errand(9, 9, turns=[], tokens=None), errand(8, 8)], append=True)
-    rows = Collection([file]).rows
-    assert ids(ordered(rows, "-reward"))[:2] == ["0#0", "2#0"]
-    assert ids(ordered(rows, "sampled"))[-1] == ids(ordered(rows, "-sampled"))[-1] == "9#9"
-    assert ordered(rows, "") is rows
-    with pytest.raises(UsageError, match="cannot be sorted by 'channels'"):
-        ordered(rows, "channels")
-
-
 def test_search_covers_messages_calls_results_and_details(file: Path):
-    write_jsonl(
-        file,
-        [errand(7, turns=[Turn(f"Zoë «{DIFF}»", [], {"outcome": 0.0}, 0.0)], details={"why": "Ünder"})],
-        append=True,
-    )
+    turns = [Turn(f"Zoë «{DIFF}»", [], {"outcome": 0.0}, 0.0)]
+    write_jsonl(file, [errand(7, turns=turns, details={"why": "Ünder"})], append=True)
     collection = Collection([file])
     search = TextSearch(collection)
     assert len(search.find("PORT veld: a town")) == 12
@@ -69,32 +56,12 @@ def test_search_covers_messages_calls_results_and_details(file: Path):
     assert search.find("training_step") == frozenset()
 
 
-def test_a_repeated_search_includes_new_trajectories(file: Path):
-    collection = Collection([file])
-    search = TextSearch(collection)
-    assert search.find("number 77") == frozenset()
-    write_jsonl(file, [errand(77)], append=True)
-    assert collection.refresh()
-    assert len(search.find("number 77")) == 1
-
-
 def test_a_folder_holds_its_trajectory_files_and_its_metrics(tmp_path: Path):
     write_run(tmp_path / "run" if (tmp_path / "run").mkdir() is None else tmp_path)
     (tmp_path / "tasks.jsonl").write_text('{"id": "x"}\n', encoding="utf-8")
     collection = Collection([tmp_path])
     assert [row["file"] for row in collection.rows] == ["run/trajectories.jsonl"] * 16
     assert collection.metrics["run"]["success"] == [(1, 0.0), (2, 0.25), (3, 0.5), (4, 0.75)]
-
-
-def test_a_file_that_appears_later_is_found_and_keys_stay(tmp_path: Path):
-    write_jsonl(tmp_path / "b.jsonl", sample_run()[:2])
-    collection = Collection([tmp_path])
-    before, version = ids(collection.rows), collection.version
-    assert not collection.refresh()
-    write_jsonl(tmp_path / "a.jsonl", sample_run()[4:6])
-    assert collection.refresh()
-    assert collection.version != version
-    assert [collection.row(f"0.{n}")["id"].removeprefix("errand/test/") for n in range(2)] == before
 
 
 def test_a_page_gets_only_changed_rows(file: Path):
@@ -113,26 +80,6 @@ def test_a_page_gets_only_changed_rows(file: Path):
     assert third["columns"]["group"] == [0] * 3 + [1] * 2 + [2] * 3 + [3] * 3 + [4, 1]
 
 
-def test_places_without_trajectories_are_refused(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"nothing\.jsonl' does not exist"):
-        Collection([tmp_path / "nothing.jsonl"])
-    with pytest.raises(UsageError, match="contains no trajectories"):
-        Collection([tmp_path])
-
-
-def test_gates_are_shown_with_the_value_that_decided():
-    group = [errand(0, 0, solved=True), errand(0, 1)]
-    solved, other = pays_of(group, Schemes())
-    assert solved["gates"] == [
-        {"on": "outcome", "at_least": 1.0, "opens": ("chatted",), "scope": "trajectory", "strict": False}
-    ]
-    assert solved["turns"][0]["gates"] == [{"value": 1.0, "open": True}]
-    assert other["turns"][0]["gates"] == [{"value": 0.0, "open": False}]
-    assert (other["turns"][0]["raw"]["chatted"], other["turns"][0]["gated"]["chatted"]) == (1.0, 0.0)
-    assert solved["turns"][0]["credited"] == {"outcome": 0.0, "fetched": 0.0, "chatted": 0.8}
-    assert [turn["paid"] for turn in solved["turns"]] == pytest.approx([0.8, 1.2])
-
-
 def test_advantages_compare_the_attempts_of_a_group():
     group = [errand(0, 0, solved=True), errand(0, 1)]
     solved, other = (pay["modes"] for pay in pays_of(group, Schemes()))
@@ -140,23 +87,6 @@ def test_advantages_compare_the_attempts_of_a_group():
     assert solved["gated"][0] > 0 > other["gated"][0]
     for pays in (pays_of(group[:1], Schemes()), pays_of(group, Schemes(), compared=False)):
         assert pays[0]["modes"] == {}
-
-
-def test_advantages_that_the_trainer_used_come_first(tmp_path: Path):
-    contents = Contents(Collection([write_run(tmp_path)]), Schemes())
-    content = contents.of("0.1")
-    assert content["pay"]["modes"] == {"gated, as trained": [0.25, -0.5]}
-    assert content["notes"]["grade"] == {"why": "house 7 is right"}
-    tokens = contents.tokens("0.1")
-    assert tokens is not None
-    assert tokens["trainer_logprobs"] == [-0.4] * 12
-
-
-def test_a_recording_with_other_pay_has_a_note():
-    today, before = errand(solved=True), errand(solved=True, turns=[Turn("x", [], {"outcome": 1.0}, 7.0)])
-    schemes = Schemes()
-    assert pays_of([today], schemes)[0]["note"] == ""
-    assert "7 was recorded" in pays_of([before], schemes)[0]["note"]
 
 
 @each_row(
@@ -169,21 +99,6 @@ def test_a_recording_with_other_pay_has_a_note():
 )
 def test_a_recording_cannot_choose_code_and_the_reason_is_shown(values: dict[str, Any], reason: str):
     assert reason in pays_of([errand(**values)], Schemes())[0]["problem"]
-
-
-def test_a_trace_holds_the_deciding_values_in_every_scope():
-    turns = [{"outcome": 0.0, "work": 1.0, "extra": 1.0}, {"outcome": 1.0, "work": 0.0, "extra": 1.0}]
-    scheme = Scheme(
-        weights={"outcome": 1.0, "extra": 0.5},
-        gates=(Gate("work", 1.0, ("extra",), scope="past"), Gate("outcome", 1.0, ("work",), scope="turn")),
-    )
-    gated, states = scheme.trace(turns)
-    assert [[state.open for state in turn] for turn in states] == [[False, False], [True, True]]
-    assert [turn[0].value for turn in states] == [float("-inf"), 1.0]
-    assert gated == scheme.gated(turns)
-    contributions = scheme.contributions(turns)
-    assert contributions == [{"outcome": 0.0, "extra": 0.0}, {"outcome": 1.0, "extra": 0.5}]
-    assert [sum(turn.values()) for turn in contributions] == scheme.turn_rewards(turns)
 
 
 def test_a_report_is_self_contained_and_its_blocks_are_escaped(tmp_path: Path):
@@ -201,16 +116,6 @@ def test_a_report_is_self_contained_and_its_blocks_are_escaped(tmp_path: Path):
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_a_report_that_would_be_too_large_leaves_out_contents_and_says_so(tmp_path: Path):
-    file = tmp_path / "eval.jsonl"
-    noise = [errand(n, details={"noise": [f"{n * k * 7919 % 1000003:x}" for k in range(60_000)]}) for n in range(6)]
-    write_jsonl(file, noise)
-    report = write_report(Collection([file]), tmp_path / "report.html", max_mb=0.3)
-    assert report.trajectories == 6
-    assert 0 < report.whole < 6
-    assert list(evenly(list("abcde"))) == ["a", "e", "c", "b", "d"]
-
-
 def test_two_sides_are_compared_as_the_command_does(file: Path, tmp_path: Path):
     other = tmp_path / "other.jsonl"
     write_jsonl(other, [errand(task, attempt, solved=task == 1) for task in range(5) for attempt in range(3)])
@@ -226,42 +131,6 @@ def test_two_sides_are_compared_as_the_command_does(file: Path, tmp_path: Path):
         [["1.3", True], ["1.4", True], ["1.5", True]],
     ]
     assert set(all_versus(collection)) == {"0-1", "1-0"}
-
-
-def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
-    other, changed = tmp_path / "other.jsonl", tmp_path / "changed.jsonl"
-    write_jsonl(other, [errand(77)])
-    write_jsonl(changed, [errand(0, task_hash="another"), errand(77)])
-    assert sides(Collection([file, other]).rows) == []
-    collection = Collection([file, other, changed])
-    comparisons = all_versus(collection)
-    assert "have no task in common" in comparisons["0-1"]
-    assert "its hash differs" in comparisons["0-2"]
-    with pytest.raises(UsageError, match="choose two different sides from 0 to 2"):
-        versus(collection, 1, 1)
-    with pytest.raises(UsageError, match="choose two different sides"):
-        versus(collection, 0, 3)
-
-
-def test_a_loss_of_nan_does_not_hide_a_run(tmp_path: Path):
-    write_run(tmp_path)
-    with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
-        metrics.write('{"step": 4, "success": 0.5, "loss": NaN, "entropy": Infinity}\n')
-    metrics_by_run = Collection([tmp_path]).metrics
-    [series] = metrics_by_run.values()
-    assert series["success"][-1] == (4, 0.5)
-    json.dumps(metrics_by_run, allow_nan=False)
-
-
-def test_trajectories_and_metrics_of_a_run_count_its_steps_alike_from_1(tmp_path: Path):
-    write_run(tmp_path)
-    collection = Collection([tmp_path])
-    [series] = collection.metrics.values()
-    assert {row["step"] for row in collection.rows} == {step for step, _ in series["success"]} == {1, 2, 3, 4}
-    assert all("credit" in collection.notes(row["key"]) for row in collection.rows)
-    console = screen()
-    Browser(collection, console, Schemes()).run("step=4")
-    assert "of 4, 75.0% solved" in output_of(console)
 
 
 def test_the_page_is_small_and_its_modules_are_whole():
@@ -300,24 +169,10 @@ def test_the_terminal_lists_filters_opens_and_compares(file: Path):
     browse(Collection([file]), keyboard(*lines, "q", "typed too late"), console)
     text = output_of(console)
     assert "0 to 11 of 12, 16.7% solved" in text
-    assert "0 to 1 of 2, 100.0% solved, 75% of the time in generation (median)   solved=yes" in text
-    assert "generation 0.60 s, environment 0.20 s (chat 0.15 s, chat 0.10 s)" in text
-    assert "█████" in text
-    assert "attempt 1" in text
     assert "differs from attempt 0 at turn 2" in text
     assert "open: outcome ≥ 1 (is 1)" in text
-    assert "number 2 is not in the list of 2" in text
-    assert "0 to 3 of 4" in text
     assert "'what' is not a command; h lists them" in text
     assert "too late" not in text
-
-
-def test_the_terminal_notes_equal_attempts(tmp_path: Path):
-    path = tmp_path / "same.jsonl"
-    write_jsonl(path, [errand(0, attempt, turns=errand().turns) for attempt in range(2)])
-    console = screen()
-    browse(Collection([path]), keyboard("0", "g"), console)
-    assert "the same as attempt 0" in output_of(console)
 
 
 def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentgym.core.messages import user, with_pictures
+from agentgym.core.messages import ToolCall, assistant, user, with_pictures
 from agentgym.core.trajectory import write_jsonl
-from agentgym.eval.comparison import compare, read_run
-from agentgym.eval.statistics import success_interval
-from agentgym.eval.summary import summarize
 from agentgym.view.collection import Collection
 from agentgym.view.report import write_report
 from tests.browsers import PATIENCE_S, need_browser
-from tests.view.page_probes import FAINT, FOCUS, HANDLERS, NAMELESS, PALE, SHADES
-from tests.view_cases import DIFF, errand, hostile, png, sample_run, turn, write_run
+from tests.view_cases import DIFF, errand, hostile, png, sample_run, turn
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -135,8 +131,6 @@ QUERIES = {
     "sort=-reward&difficulty=1": (["0#0", "0#7", "0#1", "0#2", "3#0", "3#1", "3#2"], "11.1 %"),
     "solved=no&tag=t1": ([*EVERY[3:6], *EVERY[9:]], "0.0 %"),
     "q=select 2 FROM&sort=-tool_errors": (["0#2", "1#2", "2#2", "3#2"], "0.0 %"),
-    "q=Port Veld&ending=solved": (["0#0", "2#0"], "100.0 %"),
-    "policy=other&sort=nothing": (["0#7"], "0.0 %"),
 }
 """Maps filters to the matching trajectories and their success rate."""
 
@@ -148,17 +142,6 @@ def test_rows_are_filtered_sorted_searched_and_summed_up(open_form: Any, file: P
         look.at(f"/?{query}")
         assert look.ids() == [f"errand/test/{name}" for name in ids], query
         assert rate in look.page.locator(".figures").inner_text(), query
-
-
-def test_the_table_shows_at_most_a_hundred_trajectories(open_form: Any, tmp_path: Path):
-    file = tmp_path / "eval.jsonl"
-    write_jsonl(file, [errand(number) for number in range(250)])
-    look = open_form(file)
-    page = look.at()
-    for span, count in (("1 to 100", 100), ("101 to 200", 100), ("201 to 250", 50)):
-        page.locator(".pager", has_text=f"{span} of 250").first.wait_for()
-        look.rows(count)
-        look.press("]")
 
 
 def test_a_trajectory_shows_what_each_turn_earned_and_the_gates_that_decided(open_form: Any, file: Path):
@@ -175,19 +158,13 @@ def test_a_trajectory_shows_what_each_turn_earned_and_the_gates_that_decided(ope
 
 def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):
     file = tmp_path / "eval.jsonl"
-    edit = {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"function": {"name": "edit", "arguments": {"path": "f.py", "old": "x = 1", "new": "x = 2"}}}],
-    }
+    edit = assistant("", [ToolCall("edit", {"path": "f.py", "old": "x = 1", "new": "x = 2"})])
     pictured = with_pictures(user("A page."), [png()])
     first = turn(0, "a", DIFF, {"outcome": 0.0}, 0.0)
     second = turn(1, "b", "1\timport os\n2\tprint(1)", {"outcome": 0.0}, 0.0)
-    second.action, second.observation = edit, [*second.observation, pictured]  # type: ignore[assignment]
+    second.action, second.observation = edit, [*second.observation, pictured]
     third = turn(2, "", "PASSED a\nFAILED b", {"outcome": 0.0}, 0.0)
-    third.action = (
-        '<think>Let me see.</think>\n<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 7"}}\n</tool_call>'
-    )
+    third.action = '<think>Hm.</think>\n<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 7"}}\n</tool_call>'
     third.span = None
     write_jsonl(file, [errand(turns=[first, second, third])])
     page = open_form(file).at("/t/0.0")
@@ -200,109 +177,7 @@ def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):
     assert page.locator("#turn-3 .bad", has_text="FAILED b").count() == 1
 
 
-def test_the_time_of_each_turn_is_drawn_with_the_calls_within_it(open_form: Any, file: Path):
-    page = open_form(file).at("/t/0.0")
-    card = page.locator("details.card", has=page.locator("summary", has_text="Time"))
-    if card.get_attribute("open") is None:
-        card.locator("summary").click()
-    lines = card.locator(".waterfall li")
-    assert lines.count() == 2
-    assert [lines.first.locator(f".track .{kind}").count() for kind in ("generation", "environment", "call-time")] == [
-        1,
-        1,
-        2,
-    ]
-    tops = lines.first.locator(".call-time").evaluate_all("all => all.map((one) => one.style.top)")
-    assert len(set(tops)) == 2  # calls that ran at the same time lie below each other
-    assert "generation 1.2 s (70.6 %), of it 0.2 s waiting" in card.inner_text()
-    starts = "all => all.map((one) => parseFloat(one.style.left))"
-    assert lines.locator(".generation").evaluate_all(starts)[1] > 50
-    card.get_by_role("button", name="align turns").click()
-    assert lines.locator(".generation").evaluate_all(starts) == [0, 0]
-    assert "generation 0.6 s (waited 0.1 s), environment 0.2 s" in (lines.first.text_content() or "")
-
-
-def test_recordings_without_times_have_no_card_of_them(open_form: Any, tmp_path: Path):
-    old = errand()
-    for old_turn in old.turns:
-        old_turn.times = None
-    write_jsonl(tmp_path / "old.jsonl", [old])
-    look = open_form(tmp_path / "old.jsonl")
-    assert look.at("/t/0.0").locator("summary", has_text="Time").count() == 0
-    assert "generation" not in look.at().locator(".figures").inner_text()
-
-
-def better() -> list[Any]:
-    """Return a run like `sample_run`, except for one task won, one lost, and one that only this run has."""
-    runs = [
-        errand(task, attempt, solved=task == 1 or (task == 0 and attempt == 0))
-        for task in range(5)
-        for attempt in range(3)
-    ]
-    for run in runs:
-        run.policy = 'a "better" one & <more>'
-    return runs
-
-
-def test_a_comparison_links_flipped_tasks_to_their_trajectories(open_form: Any, file: Path, tmp_path: Path):
-    other = tmp_path / "other.jsonl"
-    write_jsonl(other, better())
-    look = open_form(file, other)
-    page = look.at()
-    page.get_by_role("link", name="compare two of these runs").click()
-    look.heading("Two runs compared")
-    comparison = compare(read_run(file), read_run(other))
-    text = page.locator("main").inner_text()
-    assert f"{100 * comparison.overall.success.difference:+.1f}".rstrip("0").rstrip(".") in text
-    assert "1 task only in B" in text
-    rows = page.locator("table.flips tbody tr")
-    assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
-    assert [rows.nth(at).locator("th").inner_text() for at in (0, 1)] == ["errand/test/2", "errand/test/1"]
-    page.get_by_role("button", name="Swap").click()
-    page.locator(".verdict", has_text=f": −{100 * comparison.overall.success.difference:.1f}").wait_for()
-    assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
-    rows.first.locator("a").first.click()
-    look.heading("errand/test/1#0")
-
-
-def test_charts_show_the_rates_and_intervals_of_an_evaluation(open_form: Any, file: Path, tmp_path: Path):
-    other = tmp_path / "other.jsonl"
-    write_jsonl(other, better())
-    page = open_form(file, other).at()
-    charts = {
-        name: page.locator("figure.chart", has=page.locator("strong", has_text=f"Solved, by {name}"))
-        for name in ("difficulty", "policy")
-    }
-    assert charts["difficulty"].locator("rect").count() == charts["difficulty"].locator(".whisker").count() == 6
-    assert charts["policy"].locator(".whisker").count() == 2
-    charts["policy"].locator("summary").click()
-    low, high = success_interval([[True, False, False], [False] * 3] * 2)
-    expected = f"{summarize(sample_run()).success:.1%} ({low:.1%} to {high:.1%})".replace("%", " %")
-    assert expected in charts["policy"].inner_text()
-
-
-def test_a_curve_of_training_has_a_band(open_form: Any, tmp_path: Path):
-    write_run(tmp_path)
-    page = open_form(tmp_path).at()
-    steps = page.locator("figure.chart", has=page.locator("strong", has_text="Solved, by training step"))
-    assert steps.locator("polygon.band").count() == 1
-    success = page.locator("figure.chart", has=page.locator("strong", has_text="Training: success"))
-    assert success.locator("polygon.band").count() == 1
-    assert page.locator("select[aria-label='training metric'] option", has_text="/low").count() == 0
-
-
-def test_a_group_is_aligned_where_its_attempts_part(open_form: Any, file: Path):
-    look = open_form(file)
-    page = look.at("/g/0.0")
-    assert page.locator("summary").inner_text() == "The same in all attempts: the opening and 1 turn"
-    assert page.locator(".attempt h2").all_inner_texts() == ["attempt 0", "attempt 1", "attempt 2"]
-    cells = page.locator(".side-by-side .cell:not(.attempt)")
-    assert [text.splitlines()[0][:6] for text in cells.all_inner_texts()] == ["turn 2"] * 3
-    page.locator("summary").click()
-    page.locator("details.shared", has_text="hello").wait_for()
-
-
-def test_keys_move_open_search_and_change_the_theme(open_form: Any, file: Path):
+def test_keys_move_open_and_search(open_form: Any, file: Path):
     look = open_form(file)
     page = look.at("/?solved=yes")
     look.press("j", "j")
@@ -323,54 +198,6 @@ def test_keys_move_open_search_and_change_the_theme(open_form: Any, file: Path):
     look.press("Enter")
     look.rows(1)
     assert look.ids() == ["errand/test/2#0"]
-    page.locator("h1").click()
-    look.press("t")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    look.press("t")
-    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != dark
-    look.press("?")
-    assert page.locator("dialog[open]").is_visible()
-    look.press("Escape")
-    assert page.locator("dialog[open]").count() == 0
-
-
-def test_columns_sort_and_filters_are_chosen_by_clicks(open_form: Any, file: Path):
-    look = open_form(file)
-    page = look.at()
-    page.get_by_role("button", name="tool errors").click()
-    page.wait_for_selector("th[aria-sort=ascending]")
-    page.get_by_role("button", name="tool errors").click()
-    page.wait_for_selector("th[aria-sort=descending]")
-    assert look.ids()[0] == "errand/test/0#2"
-    page.locator("select[name=difficulty]").select_option("3")
-    look.rows(3)
-    page.get_by_role("button", name="Clear filters").click()
-    look.rows(12)
-
-
-def test_strips_show_tokens_and_the_trainers_values(open_form: Any, tmp_path: Path):
-    look = open_form(write_run(tmp_path))
-    page = look.at("/t/0.6")
-    page.locator("summary", has_text="Tokens").click()
-    names = page.locator(".strip-names span")
-    names.first.wait_for()
-    assert names.all_inner_texts() == [
-        "sampled",
-        "log-prob",
-        "trainer − sampler",
-        "advantage: gated, as trained",
-        "policy version",
-    ]
-    page.locator("canvas.strip").focus()
-    look.press("Home", "ArrowRight", "ArrowRight")
-    readout = page.locator(".readout").inner_text()
-    assert "token 2 of 12" in readout
-    assert "trainer − sampler 1.6" in readout
-    assert "as trained 0.25" in readout
-    assert page.locator("canvas.strip").evaluate(SHADES) > 10
-    page.get_by_role("button", name="list the tokens in sight").click()
-    assert page.locator(".listing tbody tr").count() == 12
 
 
 def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_path: Path):
@@ -378,35 +205,21 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
     write_jsonl(file, [hostile(), errand(task_id="<b>", id="<b>#1")])
     write_jsonl(tmp_path / "<b>two.jsonl", [hostile()])
     look = open_form(file, tmp_path / "<b>two.jsonl")
-    for address in (
-        "/",
-        "/compare?a=0&b=2",
-        "/compare?a=<script>&b=1e9",
-        "/t/0.0",
-        "/g/0.0",
-        "/?q=<script>",
-        "/t/<script>alert(1)</script>",
-        "/?sort=<img src=x onerror=alert(1)>",
-    ):
+    places = ("/", "/compare?a=0&b=2", "/compare?a=<script>&b=1e9", "/t/0.0", "/g/0.0", "/?q=<script>")
+    for address in (*places, "/t/<script>alert(1)</script>", "/?sort=<img src=x onerror=alert(1)>"):
         page = look.at(address)
         for _ in range(3):  # those inside of others are made when these are opened
             page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true })")
             look.some("main details[open]:not(:has(> summary + *))", 0)
         if address == "/t/0.0":
             text = page.locator("main").inner_text()
-            for part in (
-                "<script>window.hacked = 1</script>",
-                "␛[31mred",
-                "⟨U+202E⟩gnitsil",
-                "␛]8;;https://evil.test",
-                "nul ␀ back ␈␈",
-                "javascript:window.hacked=4",
-            ):
+            for part in ("<script>window.hacked = 1</script>", "␛[31mred", "⟨U+202E⟩gnitsil", "nul ␀ back ␈␈"):
                 assert part in text
             assert not set("\u202e\u200e\u061c\x00\x9b\x1b") & set(text)
             page.locator("button", has_text="Show all 5,000,000 characters").click()
         assert page.evaluate("window.hacked") is None
-        assert page.evaluate(HANDLERS) == 0
+        handlers = "[...e.attributes].some((attribute) => attribute.name.startsWith('on'))"
+        assert page.locator("main *").evaluate_all(f"all => all.filter((e) => {handlers}).length") == 0
         assert page.locator("main script, main iframe, main a[href^='javascript']").count() == 0
         assert page.locator("main img").count() == (address in ("/t/0.0", "/g/0.0"))
     # The content security policy also blocks markup from text.
@@ -429,43 +242,3 @@ def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
         assert look.ids() == [f"errand/test/{name}" for name in (*EVERY[:4], *EVERY[5:], "50#0", "1#1")]
         page.context.close()
         assert look.problems == []
-
-
-@pytest.mark.parametrize("width", [360, 1280, 2560])
-def test_no_page_is_wider_than_the_window(open_form: Any, tmp_path: Path, width: int):
-    file = tmp_path / "eval.jsonl"
-    write_jsonl(file, [hostile(), *sample_run()])
-    write_jsonl(tmp_path / "other.jsonl", better())
-    look = open_form(file, tmp_path / "other.jsonl", viewport={"width": width, "height": 900})
-    for address in ("/", "/t/0.0", "/t/0.1", "/g/0.1", "/compare?a=1&b=2", "/compare?a=0&b=1"):
-        page = look.at(address)
-        page.evaluate("document.querySelectorAll('details.card').forEach((one) => { one.open = true })")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
-    look.problems[:] = [
-        problem for problem in look.problems if "status of 400" not in problem
-    ]  # runs that share no task
-
-
-def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path, tmp_path: Path):
-    write_jsonl(tmp_path / "other.jsonl", better())
-    for scheme in ("light", "dark"):
-        look = open_form(file, tmp_path / "other.jsonl", color_scheme=scheme)
-        for address in ("/", "/t/0.0", "/g/0.0", "/compare"):
-            page = look.at(address)
-            assert page.evaluate(NAMELESS) == []
-            assert page.evaluate(FAINT) == []
-            assert page.evaluate(PALE) == []
-
-
-def test_elements_that_the_tab_key_reaches_show_the_focus(open_form: Any, file: Path, tmp_path: Path):
-    write_jsonl(tmp_path / "other.jsonl", better())
-    look = open_form(file, tmp_path / "other.jsonl")
-    for address, expected_tag in (("/", "INPUT"), ("/t/0.0", "SUMMARY"), ("/g/0.0", "SUMMARY"), ("/compare", "SELECT")):
-        page = look.at(address)
-        reached = set()
-        for _ in range(12):
-            look.press("Tab")
-            tag, is_visible = page.evaluate(FOCUS)
-            reached.add(tag)
-            assert is_visible, (address, tag)
-        assert expected_tag in reached

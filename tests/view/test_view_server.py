@@ -55,12 +55,3 @@ def test_every_answer_carries_the_policy_that_stops_scripts_and_other_hosts(file
             assert "frame-ancestors 'none'" in headers["content-security-policy"]
             assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
             assert "access-control-allow-origin" not in headers
-
-
-def test_api_errors_are_json(file: Path):
-    with running(make_app(Collection([file]))) as server:
-        page = server.client.get("/")
-        assert "script-src 'self'" in page.headers["content-security-policy"]
-        assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "unknown trajectory '0.99'"}
-        assert server.client.get("/api/versus?a=x").status_code == 400
-        assert server.client.post("/api/rows").status_code == 405
