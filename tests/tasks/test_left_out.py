@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from agentgym.cli.app import app
 from agentgym.core.endings import Ending, Reason
@@ -15,7 +14,7 @@ from agentgym.core.policy import ScriptedPolicy
 from agentgym.core.registry import make
 from agentgym.core.trajectory import Trajectory
 from agentgym.eval.summary import summarize
-from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
 from tests.tasks.entries import every_task, write_entries
 
@@ -30,15 +29,10 @@ DOUBLE = {
 FAILS_ITS_CHECK = DOUBLE | {"task_id": 2, "text": "Triple it.", "test_list": ["assert twice(2) == 6"]}
 
 
-def played(file: Path, **limits: Any) -> list[Trajectory]:
+def played(file: Path) -> list[Trajectory]:
     kwargs = {"file": str(file), "solution_style": "direct"}
     jobs = [Job(task, seed=0) for task in every_task(make("code", **kwargs).tasks)]
-    return asyncio.run(play_jobs(jobs, ScriptedPolicy(), EnvFactory("code", kwargs), Limits(**limits)))
-
-
-def evaluated(file: Path, *options: str) -> Result:
-    settings = ("--set", f"file={file}", "--set", "solution_style=direct", "--set", "split_by=test")
-    return CliRunner().invoke(app, ["eval", "--env", "code", *settings, *options])
+    return asyncio.run(play_jobs(jobs, ScriptedPolicy(), EnvFactory("code", kwargs)))
 
 
 @pytest.mark.real
@@ -56,7 +50,9 @@ def test_a_task_whose_gold_fails_its_own_check_is_named_but_counts_in_no_result(
 
 @pytest.mark.real
 def test_a_strict_evaluation_stops_with_one_line(tmp_path: Path):
-    result = evaluated(write_entries(tmp_path, DOUBLE, FAILS_ITS_CHECK), "--strict")
+    file = write_entries(tmp_path, DOUBLE, FAILS_ITS_CHECK)
+    settings = ("--set", f"file={file}", "--set", "solution_style=direct", "--set", "split_by=test")
+    result = CliRunner().invoke(app, ["eval", "--env", "code", *settings, "--strict"])
     assert result.exit_code == 2
     (line,) = result.stderr.strip().splitlines()
     assert "the gold code of task 'mbpp/2' does not pass its own check" in line

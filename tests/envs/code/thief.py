@@ -131,14 +131,6 @@ raise kind(haul[-ROOM:])
 """Reports its findings at load."""
 
 
-IF_ANY = """
-haul = collect()
-if haul:
-    raise LookupError(haul)
-{stub}
-"""
-"""Loads successfully only if it finds nothing."""
-
 WHEN_CALLED = """
 import atexit, warnings
 SEEN = []
@@ -184,14 +176,9 @@ def episodes(task: Task) -> Iterator[list[ToolCall]]:
     """Yield the calls of one episode after another on the same task."""
     name = task.data["entry_point"]
     prelude = GATHER + "\nSHOWN = None\n"
-    stub = f"def {name}(*args, **kwargs):\n    pass\n"
-    submit = [
-        ToolCall("submit", {"answer": prelude + source})
-        for source in (AT_ONCE, IF_ANY.format(stub=stub), WHEN_CALLED.format(name=name))
-    ]
-    tested = ToolCall("test", {"code": prelude + RETURNS.format(name=name)})
+    loads, calls, returns = (prelude + source.replace("{name}", name) for source in (AT_ONCE, WHEN_CALLED, RETURNS))
+    submit = [ToolCall("submit", {"answer": source}) for source in (loads, calls, returns)]
     watch, look = ToolCall("python", {"code": WATCH}), ToolCall("python", {"code": LOOK})
     yield [watch, submit[0], look, submit[1]]
-    yield [look, submit[2]]
-    yield [look, tested, look, ToolCall("submit", {"answer": prelude + RETURNS.format(name=name)})]
+    yield [look, ToolCall("test", {"code": returns}), look, submit[2]]
     yield [look]

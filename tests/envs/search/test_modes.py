@@ -15,14 +15,14 @@ from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
 from agentgym.core.making import make_env
 from agentgym.core.messages import text_of
-from agentgym.core.rewards import Channel, Gate, Scheme
+from agentgym.core.rewards import Channel
 from agentgym.core.toolset import tool
 from agentgym.envs.search import Deciding, Judging, Mode, ModePart, SearchEnv, Simulating
 from agentgym.envs.search.deciding import Decider
 from agentgym.envs.search.judging import ResultsJudge
 from agentgym.tools.index import Index, MemoryIndex
 from tests.envs.search.pages import PAGES, TASKS, searching
-from tests.played import call, calls, play_episode, said
+from tests.played import call, play_episode, said
 from tests.refusals import not_refused
 
 TASK = TASKS.find("q/0")
@@ -150,12 +150,3 @@ def test_a_custom_mode_adds_tools_rules_rewards_and_steps():
     assert result.solved
     assert result.channels["hints"] == 1.0
     assert "hints" not in {*SearchEnv.channels, *searching().channels}
-
-
-def test_a_scheme_can_pay_the_channel_of_a_custom_mode():
-    solved = Gate(on="outcome", at_least=1.0, opens=("hints",))
-    scheme = Scheme({"outcome": 1.0, "hints": -0.1}, gates=(solved,), averaged=frozenset({"hints"}))
-    play = calls(ToolCall("hint", {"about": "x"}), ToolCall("answer", {"text": "Lisk"}))
-    assert play_episode(searching(mode=Hinting(), scheme=scheme), TASK, play).paid == pytest.approx(1 - 0.1 / 2)
-    with pytest.raises(UsageError, match="hints"):
-        searching(scheme=scheme)

@@ -9,7 +9,6 @@ import pytest
 
 from agentgym.base.errors import UsageError
 from agentgym.core.engine.steps import StepResult
-from agentgym.core.messages import text_of
 from agentgym.core.rewards import lint
 from agentgym.core.task import Task, TaskList
 from agentgym.envs.sql import SQLEnv
@@ -92,15 +91,6 @@ def test_only_submissions_are_paid_and_wrong_ones_earn_little(env: SQLEnv):
     env.reset(options={"task": "t"})
     wrong = [call(env, "query", sql=TASK.gold["sql"]), call(env, "submit", answer="SELECT COUNT(*) + 1 FROM customers")]
     assert 0.0 < sum(step.reward for step in wrong) < 0.5
-
-
-def test_the_opening_names_the_engine_and_may_hold_the_schema():
-    env = SQLEnv(tasks=TaskList([TASK]), show_schema="prompt")
-    opening = text_of(env.reset(seed=0)[0][-1])
-    assert opening.startswith("How many customers are there?\n\nThe database runs on SQLite. Its tables are:\n")
-    assert "customers(customer_id INTEGER key, name TEXT" in opening
-    assert "order_id INTEGER -> orders.order_id" in opening
-    env.close()
 
 
 def test_wrong_arguments_are_refused_with_the_right_ones():

@@ -35,27 +35,17 @@ def tables(env: Env) -> dict[str, list[str]]:
     return {f'"{t}"': [f'"{c.name}"' for c in database.describe(t, 0).columns] for t in database.tables()}
 
 
-def submitting(write: Callable[[dict[str, list[str]], str], str]) -> Play:
-    """Return the policy that submits at once a text made from the schema and the question."""
+def submitting(write: Callable[[dict[str, list[str]]], str]) -> Play:
+    """Return the policy that submits at once a text made from the schema."""
 
     def play(env: Env) -> Moves:
-        yield submit(write(tables(env), env.task.prompt))
+        yield submit(write(tables(env)))
 
     return play
 
 
 def every(schema: dict[str, list[str]]) -> list[str]:
     return list(dict.fromkeys(column for columns in schema.values() for column in columns))
-
-
-def unused_expressions(schema: dict[str, list[str]], question: str) -> str:
-    parts = [f"x{i} AS (SELECT {', '.join(columns)} FROM {table})" for i, (table, columns) in enumerate(schema.items())]
-    return f"WITH {', '.join(parts)} SELECT -7"
-
-
-def words_as_aliases(schema: dict[str, list[str]], question: str) -> str:
-    words = dict.fromkeys(question.replace('"', "").split())
-    return "SELECT " + ", ".join(f'-7 AS "{word}"' for word in words)
 
 
 USELESS: dict[str, Play] = {
@@ -65,14 +55,12 @@ USELESS: dict[str, Play] = {
     "a constant over and over": calls(*[query("SELECT 1")] * 20),
     "a constant": calls(submit("SELECT -7")),
     "no row": calls(submit("SELECT 1 WHERE 0 = 1")),
-    "aliases of columns": submitting(lambda schema, _: "SELECT " + ", ".join(f"-7 AS {c}" for c in every(schema))),
-    "words of the question": submitting(words_as_aliases),
-    "tables without using them": submitting(lambda schema, _: f"SELECT -7 FROM {', '.join(schema)} LIMIT 1"),
-    "tables without a row": submitting(lambda schema, _: f"SELECT 1 FROM {', '.join(schema)} WHERE 0 = 1"),
-    "comments": submitting(lambda schema, _: f"SELECT -7 -- {' '.join([*schema, *every(schema)])}"),
-    "strings": submitting(lambda schema, _: "SELECT " + ", ".join(f"'{n}'" for n in [*schema, *every(schema)])),
-    "columns that no question asks for": submitting(unused_expressions),
-    "nulls of a table": submitting(lambda schema, _: f"SELECT NULL FROM {next(iter(schema))}"),
+    "aliases of columns": submitting(lambda schema: "SELECT " + ", ".join(f"-7 AS {c}" for c in every(schema))),
+    "tables without using them": submitting(lambda schema: f"SELECT -7 FROM {', '.join(schema)} LIMIT 1"),
+    "tables without a row": submitting(lambda schema: f"SELECT 1 FROM {', '.join(schema)} WHERE 0 = 1"),
+    "comments": submitting(lambda schema: f"SELECT -7 -- {' '.join([*schema, *every(schema)])}"),
+    "strings": submitting(lambda schema: "SELECT " + ", ".join(f"'{n}'" for n in [*schema, *every(schema)])),
+    "nulls of a table": submitting(lambda schema: f"SELECT NULL FROM {next(iter(schema))}"),
 }
 
 
@@ -97,8 +85,8 @@ def test_useless_episodes_earn_nothing(scheme: str, tasks: list[Task]):
 
 
 def test_reading_everything_earns_less_than_an_honest_failure(env: SQLEnv, tasks: list[Task]):
-    everything = submitting(lambda schema, _: f"SELECT * FROM {', '.join(schema)} LIMIT 1")
-    tables = submitting(lambda schema, _: f"SELECT COUNT(*) * 0 - 7 FROM {', '.join(list(schema)[:3])}")
+    everything = submitting(lambda schema: f"SELECT * FROM {', '.join(schema)} LIMIT 1")
+    tables = submitting(lambda schema: f"SELECT COUNT(*) * 0 - 7 FROM {', '.join(list(schema)[:3])}")
     for task in tasks:
         assert play_episode(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1)
         assert max(play_episode(env, task, play).paid for play in (everything, tables)) < 0.1, task

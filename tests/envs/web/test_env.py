@@ -101,16 +101,6 @@ def test_mistakes_are_explained(env: WebEnv, name: str, arguments: dict[str, Any
     assert step.info["rewards"]["valid"] == 0.0
 
 
-def test_after_an_action_only_changes_are_shown_and_long_pages_come_in_parts(env: WebEnv):
-    assert len(said(call(env, "press", key="Tab"))) < len(said(call(env, "look", part=1)))
-    assert said(call(env, "look", part=99)).startswith("Error: ")
-    with closing(WebEnv(families=[FAMILY], view_chars=300, observe="whole")) as short:
-        assert "[page 1 of " in opening(short)
-        second = said(call(short, "look", part=2))
-        assert "[page 2 of " in second
-        assert len(second) < 600
-
-
 def test_a_page_can_be_used_by_coordinates_alone():
     with closing(WebEnv(families=[FAMILY], actions="pixels", screenshots="plain")) as pixels:
         opening(pixels)

@@ -12,7 +12,6 @@ import pytest
 
 from agentgym.base.errors import TaskError
 from agentgym.core.task import SHARES, Task
-from agentgym.core.task_files import Why
 from agentgym.tasks.search import documents_of
 from agentgym.tasks.search.files import SearchFileTasks
 from tests.refusals import refusal
@@ -127,17 +126,3 @@ def test_questions_linked_by_shared_passages_are_in_one_split(tmp_path: Path):
     }
     assert set(pages) == set(SHARES)
     assert sum(map(len, pages.values())) == len(set.union(*pages.values())) == 60 * 5
-
-
-def test_a_folder_is_one_source_with_the_passages_of_all_its_files(tmp_path: Path):
-    for name, numbers in (("hotpot_train_v1.1.json", (1, 2, 3)), ("hotpot_dev_distractor_v1.json", (3, 4))):
-        pages = [{"context": [[f"T{n}", ["One."]]], "supporting_facts": [[f"T{n}", 0]]} for n in numbers]
-        entries = [HOTPOT | page | {"_id": f"{n}"} for n, page in zip(numbers, pages, strict=True)]
-        (tmp_path / name).write_text(json.dumps(entries))
-    source = SearchFileTasks(tmp_path)
-    assert {split: source.size(split) for split in source.splits} == {"train": 3, "validation": 1}
-    assert [document.title for document in source.documents] == ["T3", "T4", "T1", "T2"]
-    assert [entry.why for entry in source.left_out] == [Why.REPEATED]
-    assert list(documents_of(source.get("train", 0).data["corpus"])) == source.documents
-    write_entries(tmp_path, OPEN, name="nq.jsonl")
-    assert "nq.jsonl (open)" in refusal(SearchFileTasks, tmp_path), "formats are not mixed"

@@ -57,14 +57,6 @@ def test_names_of_two_splits_are_disjoint_by_the_letters_of_their_words():
             assert any(SPLITS[letters(word.lower()) % len(SPLITS)] == split for word in WORD.findall(name)), name
 
 
-def test_stale_and_injected_pages_are_marked_and_wrong(world: SearchWorld):
-    for note in world.notes:
-        if note.type in ("edition", "remark"):
-            assert note.about is not None
-            assert note.wrong in note.text
-            assert note.wrong != say(note.about.facts[note.relation])
-
-
 def test_a_json_corpus_names_the_documents_of_a_world():
     corpus = {"world": 2, "split": "validation", "seed": 5, "passages": SMALL}
     assert list(documents_of(corpus)) == SearchWorld("validation", 2, 5, SMALL).documents

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -49,17 +48,13 @@ def plain(cell: Any) -> Any:
     return cell.isoformat() if isinstance(cell, datetime.date) else round(cell, 6) if isinstance(cell, float) else cell
 
 
-def same(a: Any, b: Any) -> bool:
-    return math.isclose(a, b, rel_tol=1e-7) if isinstance(a, float) else a == b
-
-
 @sampled(20, 400)
 def test_gold_gives_the_same_nontrivial_result_in_both_engines(count: int):
     source = SQLTasks()
     for task in (task for split in source.splits for task in iterate(source, split, count)):
         rows, others = both_engines(task)
         assert len(rows) == len(others)
-        assert all(same(a, b) for x, y in zip(rows, others, strict=True) for a, b in zip(x, y, strict=True)), task.id
+        assert all(row == pytest.approx(other, rel=1e-7) for row, other in zip(rows, others, strict=True)), task.id
         assert rows not in ([], [(0,)]), task
         assert None not in [cell for row in rows for cell in row], task
         assert len(rows) <= max(MAX_ROWS, 80)

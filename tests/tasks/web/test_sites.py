@@ -1,4 +1,4 @@
-"""The bundled sites: deterministic, separate per episode, robust against hostile requests, and true to their rules."""
+"""The bundled sites: deterministic, separate per episode, and robust against hostile requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 import httpx
 
-from agentgym.base.errors import TaskError, UsageError
 from agentgym.tasks.web.sites import SiteEpisode, SiteServer, SiteState, digest_after, find_site
 from agentgym.tasks.web.sites.words import SiteWords, part_of, seed_split
 
@@ -151,20 +150,6 @@ def test_huge_and_foreign_bodies_are_refused_and_the_site_stays_up(episodes: Epi
         assert client.get("/").status_code == 200
 
 
-MEETING = {"title": "T", "room": "1", "day": "2030-01-07", "starts": "10:00", "ends": "11:00", "every": "once"}
-
-
-def test_bookings_do_not_overlap_and_only_the_organiser_changes_them(episodes: Episodes):
-    episode = episodes("calendar")
-    (number,) = episode.query("SELECT min(id) FROM bookings WHERE organiser <> 1")[0]
-    with visiting(episode) as client:
-        later = {"starts": "10:45", "ends": "12:00"}
-        for fields, status in (({}, 200), (later, 422), (later | {"starts": "11:00"}, 200)):
-            assert client.post("/booking/new", data=MEETING | fields).status_code == status
-        assert client.get(f"/booking/{number}/edit").status_code == 403
-        assert client.post(f"/booking/{number}/cancel", data={"message": ""}).status_code == 403
-
-
 def test_splits_share_no_names_and_seeds_belong_to_one_split():
     people = {
         seed_split(seed): {person.name for person in SiteWords(seed, Random(seed)).people(200)} for seed in (1, 8, 9)
@@ -172,13 +157,3 @@ def test_splits_share_no_names_and_seeds_belong_to_one_split():
     firsts = {split: {name.split()[0] for name in names} for split, names in people.items()}
     assert not firsts["train"] & (firsts["validation"] | firsts["test"])
     assert sorted(number for split in people for number in part_of(range(100), split)) == list(range(100))
-
-
-def test_unknown_sites_and_wrong_effects_are_refused():
-    with pytest.raises(UsageError, match="unknown site 'bank'"):
-        find_site("bank")
-    state = SiteState(find_site("shop"), 1)
-    with pytest.raises(TaskError, match="site 'shop', seed 1: cannot apply"):
-        state.apply([("UPDATE customer SET name = 'x'", []), ("DELETE FROM nothing", [])])
-    assert state.digest() == digest_after(find_site("shop"), 1, [])
-    state.close()
