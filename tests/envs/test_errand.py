@@ -45,9 +45,3 @@ def test_chats_pay_only_in_solved_episodes_unless_the_gate_is_removed():
     assert paid(errand("d_ra"), *[chat] * 8) == pytest.approx(6.4)
     assert paid(errand("d_ra"), *[chat] * 6, *moves) == pytest.approx(6.0)
     assert "'chatted' is cheap" in " ".join(lint(ErrandEnv.schemes["d_ra"], ErrandEnv.channels, ErrandEnv.max_turns))
-
-
-def test_fetching_the_right_parcel_is_paid_once():
-    env = errand()
-    name = env.task.gold["name"]
-    assert paid(env, ("fetch", name), ("fetch", other(env)[0]), ("fetch", name)) == pytest.approx(0.2)

@@ -7,8 +7,6 @@ from collections import Counter
 
 import pytest
 
-from agentgym.base.errors import TaskError
-from agentgym.tasks.search import documents_of
 from agentgym.tasks.search.entities import say
 from agentgym.tasks.search.names import SPLITS, letters
 from agentgym.tasks.search.relations.catalog import stated
@@ -55,10 +53,3 @@ def test_names_of_two_splits_are_disjoint_by_the_letters_of_their_words():
             assert split == other or not names[split] & names[other]
         for name in names[split]:
             assert any(SPLITS[letters(word.lower()) % len(SPLITS)] == split for word in WORD.findall(name)), name
-
-
-def test_a_json_corpus_names_the_documents_of_a_world():
-    corpus = {"world": 2, "split": "validation", "seed": 5, "passages": SMALL}
-    assert list(documents_of(corpus)) == SearchWorld("validation", 2, 5, SMALL).documents
-    with pytest.raises(TaskError, match="needs 'world'"):
-        documents_of({"split": "train"})

@@ -12,11 +12,6 @@ from tests.tasks.web.rows import arena, write
 URLS = {"shopping": "http://127.0.0.1:9"}
 
 
-def html_rule(**target: Any) -> dict[str, Any]:
-    contents = {"must_include": ["x"]}
-    return {"eval_types": ["program_html"], "program_html": [{"required_contents": contents, "locator": "", **target}]}
-
-
 def test_a_task_becomes_an_address_and_a_rule(tmp_path: Path):
     rule = {
         "eval_types": ["string_match", "url_match"],
@@ -36,7 +31,7 @@ UNGRADABLE: list[tuple[dict[str, Any], str]] = [
     ({"require_login": True}, "login"),
     ({"start_url": "__GITLAB__/x"}, "no address for the site 'gitlab'"),
     ({"eval": {"eval_types": ["llm_judge"]}}, "llm_judge"),
-    ({"eval": html_rule(url="last", locator="fetch('/x')")}, "its page is read by a program"),
+    ({"eval": {"eval_types": ["program_html"], "program_html": [{"url": "func:f()", "locator": ""}]}}, "program"),
     ({"eval": {"eval_types": ["url_match"], "reference_url": ""}}, "no reference_url"),
 ]
 
