@@ -7,10 +7,6 @@ import signal
 from pathlib import Path
 
 
-
-
-
-
 def kill_browsers() -> None:
     """Kill every Chromium below this process."""
     parents: dict[int, tuple[int, str]] = {}
