@@ -24,7 +24,7 @@ from agentgym.tasks.sql.world import open_world
 
 pytestmark = pytest.mark.nightly
 
-ODD = re.compile(r"\b[Aa] [aei]\w|\bthe the\b|\?\?|\.\?|[a-z]  [a-z]")
+ODD = re.compile(r"\bthe the\b|\?\?|\.\?|[a-z]  [a-z]")
 Draw = Callable[[str, Random], Any]
 DRAWS: dict[str, tuple[Any, Draw]] = {
     "code": (CODE, lambda name, rng: CODE[name].draw(rng)),
