@@ -117,6 +117,7 @@ ARGUMENTS = "import json, os\nFD = int(os.environ['AGENTGYM_REPLY_FD'])\n"
 EQUAL = "class Equal:\n    def __eq__(self, other):\n        return True\n    __ne__ = lambda self, other: False\n"
 CHEATS = {
     "leaves": "import os\nos._exit(0)",
+    "leaves when called": "import os\ndef double(x):\n    os._exit(0)",
     "exits when called": "import sys\ndef double(x):\n    sys.exit(0)",
     "prints results": 'def double(x):\n    print(\'{"number": 0, "value": 6}\\n{"verdict": "passed"}\')',
     "writes frames": ARGUMENTS
@@ -129,6 +130,9 @@ CHEATS = {
     "sly number": EQUAL
     + "class Sly(int):\n    __eq__ = Equal.__eq__\n    __hash__ = int.__hash__\n"
     + "def double(x):\n    return Sly(5)",
+    "sly text": EQUAL
+    + "class Sly(str):\n    __eq__ = Equal.__eq__\n    __hash__ = str.__hash__\n"
+    + "def double(x):\n    return Sly('no')",
     "patches": 'import builtins, json\njson.dumps = lambda *a, **k: \'{"verdict": "passed"}\'\n'
     "builtins.repr = str = lambda x: '6'\nbuiltins.type = lambda x: int\ndef double(x):\n    return object()",
     "patches the runner": "import sys\nfor name, module in list(sys.modules.items()):\n"

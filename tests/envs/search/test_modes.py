@@ -107,6 +107,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"mode": {"name": "zerosearch", "totl": 3}}, "did you mean 'total'"),
     ({"mode": {"total": 3}}, "mode must be one of reseek, adasearch, zerosearch"),
     ({"mode": ["reseek", Judging()]}, "each mode can be given once"),
+    ({"mode": {"name": "reseek", "scorer": "rerank"}}, "must be a function, not 'rerank'"),
     ({"mode": {"name": "adasearch", "needs_search": "labels.json"}}, "true or false for each task id"),
     ({"judge": True}, "the argument 'judge' was removed; pass mode="),
 ]
