@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from agentgym.check import CheckStatus, Report, check_names, run_checks
 from agentgym.core.registry import list_environments
 from agentgym.envs.catalog import ENVIRONMENTS, ON_FILES
 from tests.browsers import why_no_browser
-from tests.conftest import FIRST
 
 MINIWOB = "agentgym/miniwob-"
 """One class under many ids; `test_miniwob.py` tests its pages."""
@@ -34,12 +32,6 @@ IDS = [
 CHOSEN = [*((env_id, {}) for env_id in IDS), *VARIANTS]
 
 
-def _browser_marks(env_id: str) -> list[pytest.MarkDecorator]:
-    if not env_id.startswith(ELSEWHERE):
-        return []
-    return [pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
-
-
 ALL_CHECKS = ("agentgym/sql-v0", "agentgym/errand-v0")
 """Environments that together exercise every check. They share a group because a test reads both reports."""
 
@@ -48,12 +40,14 @@ def _group(env_id: str, kwargs: dict[str, Any]) -> str:
     return " ".join([ALL_CHECKS[0] if env_id in ALL_CHECKS else env_id, *kwargs])
 
 
-FAST = ("agentgym/guess-v0", "agentgym/sql-v0", "agentgym/errand-v0")
+FAST = ("agentgym/guess-v0", *ALL_CHECKS)
 """Environments that need neither a sandbox nor a browser."""
 
 
 def _case(env_id: str, kwargs: dict[str, Any]) -> Any:
-    marks = [pytest.mark.xdist_group(_group(env_id, kwargs)), *_browser_marks(env_id)]
+    marks = [pytest.mark.xdist_group(_group(env_id, kwargs))]
+    if env_id.startswith(ELSEWHERE):
+        marks += [pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
     if env_id in IDS and kwargs:
         marks.append(pytest.mark.nightly)
     elif env_id not in FAST:
@@ -67,7 +61,6 @@ TIME_LIMIT_S = 1_800.0
 
 @cache
 def report(env_id: str) -> Report:
-    """Run the suite on an environment with its default arguments."""
     return run_checks(env_id, {}, timeout_s=TIME_LIMIT_S)
 
 
@@ -84,17 +77,8 @@ def test_environment_passes_every_check(env_id: str, kwargs: dict[str, Any]):
 
 def test_every_class_and_every_id_except_miniwob_pages_is_checked():
     env_ids = {env_id for env_id, _ in CHOSEN}
-    classes = {ENVIRONMENTS[env_id][0] for env_id in env_ids}
-    assert classes == {where for where, _ in ENVIRONMENTS.values()}
-    left_out = set(ENVIRONMENTS) - env_ids
-    assert left_out == {env_id for env_id in ENVIRONMENTS if env_id.startswith(MINIWOB)} - env_ids
-    assert env_ids <= set(list_environments())
-
-
-def test_the_groups_that_start_first_exist():
-    groups = {_group(env_id, kwargs) for env_id, kwargs in CHOSEN}
-    root = Path(__file__).parents[2]
-    assert [group for group in FIRST if group not in groups and not (root / group).is_file()] == []
+    assert {ENVIRONMENTS[env_id][0] for env_id in env_ids} == {where for where, _ in ENVIRONMENTS.values()}
+    assert [env_id for env_id in ENVIRONMENTS if env_id not in env_ids and not env_id.startswith(MINIWOB)] == []
 
 
 @pytest.mark.xdist_group(_group(ALL_CHECKS[0], {}))  # in the worker that has the reports

@@ -68,7 +68,6 @@ TESTS = dedent("""
 
 
     testdata = load_json_testcases(total.__name__)
-    {change}
 
 
     @pytest.mark.parametrize("input_data,expected", testdata)
@@ -76,7 +75,7 @@ TESTS = dedent("""
         {skip}
         assert {test}
 """)
-PLAIN = {"change": "", "skip": "", "test": "total(*input_data) == expected"}
+PLAIN = {"skip": "", "test": "total(*input_data) == expected"}
 QUIXBUGS = {
     "id": "total",
     "buggy": BUGGY,
@@ -84,16 +83,6 @@ QUIXBUGS = {
     "pytest": TESTS.format(**PLAIN),
     "json_cases": "[[[]], 0]\n[[[1, 2]], 3]\n[[[5]], 5]\n",
 }
-NODES = {
-    "id": "last",
-    "buggy": "def last(node):\n    return node.value\n",
-    "fixed": "def last(node):\n    while node.next:\n        node = node.next\n    return node.value\n",
-    "pytest": "import pytest\nfrom node import Node\n\none = Node(1, Node(2))\n\n\n"
-    "def test1():\n    assert last(one) == 2\n\n\n"
-    "def test2():\n    expected = 5\n    assert last(Node(5)) == expected\n",
-    "json_cases": None,
-}
-NODE = "class Node:\n    def __init__(self, value, next=None):\n        self.value, self.next = value, next\n"
 OPEN = {"question": "who", "answer": ["x"]}
 HOTPOT = {"_id": "h", "question": "q", "answer": "a", "context": [["T", ["One."]]], "supporting_facts": [["T", 0]]}
 MUSIQUE = {

@@ -103,10 +103,8 @@ def test_splits_share_no_problem(name: str, count: int):
 REFUSED: list[tuple[Callable[..., TaskSource], dict[str, Any], str]] = [
     (SQLTasks, {"domains": ["shopp"]}, "did you mean 'shop'? Choose from: airline"),
     (SQLTasks, {"engine": "mysql"}, "duckdb, sqlite, mixed"),
-    (SQLTasks, {"databases_per_domain": 0}, "databases_per_domain must be"),
     (CodeTasks, {"kinds": ["guess"]}, "predict"),
     (SearchTasks, {"relations": ["hat"]}, "trade"),
-    (SearchTasks, {"questions_per_world": 0}, "questions_per_world=0"),
     (MaskedSpanTasks, {"documents": CORPUS, "masks": 0}, "masks must be numbers from 1"),
     (MiniWoBTasks, {"pages": "click-nothing"}, "click-nothing"),
     (web_tasks, {"sites": ["bank"]}, "unknown site 'bank'"),

@@ -106,20 +106,16 @@ def test_a_process_that_contradicts_itself_or_breaks_has_no_verdict(run: Ask):
 
 NOTED: list[tuple[list[str], Any]] = [
     (["assert candidate(1) == 2"], ((0, 2),)),
-    (["assert 2 == candidate(1)"], ((0, 2),)),
     (["assert candidate('a') == 'aa'", "assert candidate(1) == 2"], ((0, "aa"), (1, 2))),
     (["assert candidate(0) is False or candidate(0) == 0"], ((0, True),)),
     (["assert candidate(1)"], ((0, True),)),
     (["assert not candidate(0)"], ((0, False),)),
-    (["assert not not candidate(1)"], ((0, True),)),
     (["assert candidate(1) != 3", "assert candidate(1) == 2"], ((0, 2),)),
     (["assert 1 < candidate(1) < 3", "assert candidate(1) == 2"], ((0, 2),)),
-    (["assert 2 == candidate(1) == 2", "assert candidate(2) == 4"], ((0, 4),)),
     (["assert not candidate(1) == 3", "assert candidate(2) == 4"], ((0, 4),)),
     (["assert candidate(1) == 1 + 1", "assert candidate(2) == 4"], ((0, 4),)),
     (["for x in (1, 1):", "    assert candidate(x) == 2"], ((0, 2), (0, 2))),
     (["assert candidate(1) == 3"], None),
-    (["assert candidate(1) == 2", "assert candidate(2) == 5"], None),
     (["assert candidate(1) != 3"], None),
     (["raise ValueError"], None),
 ]

@@ -32,7 +32,6 @@ def becomes(line: str, *values: object) -> set[str]:
 EQUAL = "assert candidate(9) == {}"
 CHANGES = {
     EQUAL.format(50): becomes(EQUAL, 48, 49, 51, 52),
-    EQUAL.format(2): becomes(EQUAL, 0, 1, 3, 4),
     EQUAL.format(1): becomes(EQUAL, 0, 2, 3),
     EQUAL.format(0): becomes(EQUAL, 1, 2),
     EQUAL.format(-1): becomes(EQUAL, "-0", -2, -3),
@@ -42,19 +41,15 @@ CHANGES = {
     "assert candidate(9) is None": {"assert candidate(9) is 0"},
     EQUAL.format("''"): becomes(EQUAL, "'a'"),
     EQUAL.format("'x'"): becomes(EQUAL, "'xx'"),
-    EQUAL.format("'xx'"): becomes(EQUAL, "'xxx'", "'x'"),
     EQUAL.format("'xy'"): becomes(EQUAL, "'xx'", "'yy'"),
     EQUAL.format("b'xy'"): becomes(EQUAL, "b'xx'", "b'yy'"),
     EQUAL.format("float('inf')"): becomes(EQUAL, "float('-inf')"),
     EQUAL.format("[70, 80, 50]"): becomes("assert candidate(9) == [70, 80, {}]", 48, 49, 51, 52),
-    EQUAL.format("(50, ...)"): becomes("assert candidate(9) == ({}, ...)", 48, 49, 51, 52),
     "assert 0 < 1 < candidate(9) == 1": becomes("assert 0 < 1 < candidate(9) == {}", 0, 2, 3),
     "assert candidate(9)": {"assert not candidate(9)"},
     "assert not candidate(9)": {"assert candidate(9)"},
-    "assert -candidate(9)": {"assert not -candidate(9)"},
     "assert candidate(9) > 1": becomes("assert candidate(9) > {}", 0, 2, 3),
     "expected = kept = 1": becomes("expected = kept = {}", 0, 2, 3),
-    "expected = [7, 1]": becomes("expected = [7, {}]", 0, 2, 3),
     "other = 1": set(),
     "candidate(1)": set(),
 }

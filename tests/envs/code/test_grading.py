@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -83,29 +82,25 @@ def test_right_functions_earn_everything_and_wrong_ones_do_not_pass(grade: Grade
 
 
 def test_the_time_limit_of_a_call_is_positive_and_at_most_that_of_a_submission():
-    for call_s, is_valid in ((0.0, False), (-1.0, False), (CPU_S, True), (CPU_S + 0.1, False)):
-        with nullcontext() if is_valid else pytest.raises(UsageError, match="call_s"):
+    CodeGrader(open_sandbox, SandboxLimits(), CPU_S)
+    for call_s in (0.0, CPU_S + 0.1):
+        with pytest.raises(UsageError, match="call_s"):
             CodeGrader(open_sandbox, SandboxLimits(), call_s)
 
 
-EXAMPLES = {
-    DOUBLE: ["2 of 2 examples pass."],
-    "def double(x):\n    return 6": ["1 of 2 examples pass.", "double(2) returned 6; expected 4"],
-    "def double(x):\n    raise ValueError('no')": [
-        "0 of 2 examples pass.",
-        "double(2) raised ValueError",
-        "double(3) raised ValueError",
+@each_row(
+    "body, starts",
+    [
+        ("return 6", ["1 of 2 examples pass.", "double(2) returned 6; expected 4"]),
+        ("raise ValueError", ["0 of 2 examples pass.", "double(2) raised ValueError", "double(3) raised ValueError"]),
     ],
-}
-
-
-@each_row("source, starts", EXAMPLES.items())
-def test_examples_are_counted_and_failing_ones_shown(source: str, starts: list[str]):
+)
+def test_examples_are_counted_and_failing_ones_shown(body: str, starts: list[str]):
     example = task(CASES)
     example.data["examples"].append({"args": "(3,)", "expect": "6"})
     with open_sandbox() as sandbox:
         grader = CodeGrader(open_sandbox, SandboxLimits(), 0.3)
-        count, report = grader.examples(example, Submission(source, "double"), sandbox)
+        count, report = grader.examples(example, Submission(f"def double(x):\n    {body}", "double"), sandbox)
     assert count == int(starts[0][0])
     assert [line[: len(start)] for line, start in zip(report.splitlines(), starts, strict=True)] == starts
 
@@ -201,10 +196,14 @@ def check(candidate):
 """
 WALKER = "def walk(x):\n    if x is None:\n        raise TypeError('no')\n    x.sort()\n    return (i for i in x)\n"
 GROW = "def check(candidate):\n    x = 1\n    for _ in range(3):\n        x = candidate(x)\n    assert x in (8, 27)\n"
+GROWN = "def grow(x):\n    return {} * x\n"
 TRIPLE = "import random\ndef check(candidate):\n    x = random.random()\n    assert candidate(x) == x * 3\n"
+TRIPLED = "def triple(x):\n    return x * 3\n"
+HELPED = "def later(x):\n    return helper(x + 1)\n"
 LATER = "def check(candidate):\n    assert candidate(2) == helper(3) == later(2)\n"
+BOXED = DOUBLE.replace("else x", "else 'a box'")
 SEVERAL = TOGETHER.replace("is not None", "in (Box, 'a box')")
-CLOSE_KEYS = {"cases": cases_of(("(1.5,)", "{1.5: 'right'}"))}
+SIGN = "def positive(x):\n    return int(x > 0)\n"
 POSITIVE = {
     "cases": cases_of(("(3,)", "True"), ("(-2,)", "False")),
     "check": "def check(candidate):\n    assert candidate(3) == True\n    assert candidate(-2) == False\n",
@@ -220,42 +219,25 @@ BEHAVIOURS: dict[str, tuple[Task, Sequence[str], Sequence[str]]] = {
     "exceptions, changed arguments and iterators": (
         task({"check": WALK}, WALKER, "walk"),
         [f"# mine\n{WALKER}"],
-        [
-            WALKER.replace("x.sort()", "x = sorted(x)"),
-            WALKER.replace("x.sort()", "x = list(x)"),
-            WALKER.replace("TypeError", "ValueError"),
-        ],
+        [WALKER.replace("x.sort()", "x = sorted(x)"), WALKER.replace("TypeError", "ValueError")],
     ),
     "calls with earlier results": (
-        task({"check": GROW}, "def grow(x):\n    return 2 * x\n", "grow"),
-        ["def grow(x):\n    return 3 * x\n"],
-        ["def grow(x):\n    return 4 * x\n"],
+        task({"check": GROW}, GROWN.format(2), "grow"),
+        [GROWN.format(3)],
+        [GROWN.format(4)],
     ),
-    "drawn arguments": (
-        task({"check": TRIPLE}, "def triple(x):\n    return x * 3\n", "triple"),
-        ["def triple(x):\n    return 3 * x\n"],
-        [],
-    ),
-    "the source of the task": (
-        task({"check": LATER}, "def later(x):\n    return helper(x + 1)\n", "later", prelude=HELPER),
-        ["def later(x):\n    return helper(x + 1)\n"],
-        [],
-    ),
+    "drawn arguments": (task({"check": TRIPLE}, TRIPLED, "triple"), [TRIPLED.replace("x * 3", "3 * x")], []),
+    "the source of the task": (task({"check": LATER}, HELPED, "later", prelude=HELPER), [HELPED], []),
     "one of several right results": (
-        task({"check": SEVERAL}, DOUBLE.replace("else x", "else 'a box'"), examples=False),
-        [DOUBLE.replace("else x", "else type(x)")],
-        [DOUBLE.replace("else x", "else 'a crate'")],
-    ),
-    "keys that are close": (
-        task(CLOSE_KEYS, "def f(x):\n    return {x: 'right'}\n", "f"),
-        ["def f(x):\n    return {x + 1e-13: 'right'}\n"],
-        ["def f(x):\n    return {x + 1e-13: 'WRONG'}\n"],
+        task({"check": SEVERAL}, BOXED, examples=False),
+        [BOXED.replace("'a box'", "type(x)")],
+        [BOXED.replace("a box", "a crate")],
     ),
     **{
         f"truth values as numbers, by {part}": (
-            task({part: gold}, "def positive(x):\n    return int(x > 0)\n", "positive"),
-            ["def positive(x):\n    return 1 if x > 0 else 0\n"],
-            ["def positive(x):\n    return 2 if x > 0 else 0\n"],
+            task({part: gold}, SIGN, "positive"),
+            [SIGN.replace("int(x > 0)", "1 if x > 0 else 0")],
+            [SIGN.replace("int(x > 0)", "2 if x > 0 else 0")],
         )
         for part, gold in POSITIVE.items()
     },
@@ -328,38 +310,16 @@ def test_progress_ignores_tests_that_constants_or_known_answers_pass(grade: Grad
     check = "def check(f):\n    assert f(2) == 4\n    assert f(5) == 10\n    assert f(6) == 12\n"
     rewards = grade(task({"check": check}), "def double(x):\n    return {2: 4}.get(x)\n")["rewards"]
     assert (rewards["visible"], rewards["hidden"], rewards["progress"]) == (1.0, pytest.approx(1 / 3), 0.0)
-    cases = [{"args": f"({n},)", "expect": repr(n % 3 == 0)} for n in range(9)]
-    gold = "def f(x):\n    return x % 3 == 0\n"
-    for gold_part in (
-        {"cases": cases},
-        {"check": "def check(f):\n" + "".join(f"    assert f({n}) == {n % 3 == 0}\n" for n in range(9))},
-    ):
-        of = task(gold_part, gold, "f")
+    cases = cases_of(*((f"({n},)", repr(n % 3 == 0)) for n in range(9)))
+    check = "def check(f):\n" + "".join(f"    assert f({n}) == {n % 3 == 0}\n" for n in range(9))
+    for gold in ({"cases": cases}, {"check": check}):
+        of = task(gold, "def f(x):\n    return x % 3 == 0\n", "f")
         for junk in ("0", "None", "x", "True", "False"):
-            info = grade(of, f"def f(x):\n    return {junk}\n")
-            assert info["rewards"]["progress"] == 0.0, junk
+            assert grade(of, f"def f(x):\n    return {junk}\n")["rewards"]["progress"] == 0.0, junk
         partly = grade(of, "def f(x):\n    return x % 3 == 0 and x < 6\n")["rewards"]
         assert partly["progress"] == pytest.approx(2 / 3)
         assert partly["hidden"] == pytest.approx(8 / 9)
         assert grade(of, "def f(x):\n    return not x % 3\n")["rewards"]["progress"] == 1.0
-
-
-class RecordingOpener:
-    """Opens real sandboxes and records the limits of every run."""
-
-    def __init__(self) -> None:
-        self.runs: list[SandboxLimits] = []
-
-    def open(self) -> Sandbox:
-        sandbox = open_sandbox()
-        run = sandbox.exec
-
-        def noted(*args: Any, **kwargs: Any) -> Any:
-            self.runs.append(kwargs["limits"])
-            return run(*args, **kwargs)
-
-        sandbox.exec = noted  # type: ignore[method-assign]
-        return sandbox
 
 
 SLEEPERS = {
@@ -374,29 +334,26 @@ SLEEPERS = {
 
 @pytest.mark.parametrize("how", ["cases", *(pytest.param(how, marks=NIGHTLY) for how in ("replay", "canaries"))])
 def test_all_runs_of_a_submission_share_one_deadline(how: str):
-    opener, budget = RecordingOpener(), Budget()
-    grader = CodeGrader(opener.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
+    runs: list[SandboxLimits] = []
+    budget = Budget()
+
+    def open_recorded() -> Sandbox:
+        sandbox = open_sandbox()
+        run = sandbox.exec
+        sandbox.exec = lambda *args, **kwargs: (runs.append(kwargs["limits"]), run(*args, **kwargs))[1]  # type: ignore
+        return sandbox
+
+    grader = CodeGrader(open_recorded, SandboxLimits(), call_s=4.0, budget=lambda: budget)
     example = task(KINDS[how], examples=False)
     grader.function(example, Submission(DOUBLE, "double"))  # caches the results of the gold
     for when, source in SLEEPERS.items():
-        opener.runs.clear()
+        runs.clear()
         budget.wall_s, budget.cpu_s = 1.5, 5.0
         assert not grader.function(example, Submission(source, "double")).solved, when
         assert budget.is_spent, when
         # Slow code spends all remaining time at once; only ending the sandbox takes several runs.
-        assert len(opener.runs) <= (6 if when == "and ends its sandbox" else 2), when
-        assert opener.runs[-1].wall_s <= 1.5, when
-
-
-def test_a_lost_run_is_tried_again_on_the_same_time():
-    opener, budget = RecordingOpener(), Budget()
-    grader = CodeGrader(opener.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
-    killer = "import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
-    assert not grader.function(task(CASES, examples=False), Submission(killer, "double")).solved
-    offered = [limits.wall_s for limits in opener.runs]
-    assert len(offered) > 2
-    assert all(later <= 45.0 for later in offered)
-    assert budget.wall_s < 45.0
+        assert len(runs) <= (6 if when == "and ends its sandbox" else 2), when
+        assert runs[-1].wall_s <= 1.5, when
 
 
 def test_code_that_does_not_load_may_be_corrected_until_submissions_run_out():

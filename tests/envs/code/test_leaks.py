@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -45,9 +46,8 @@ def task(how: str) -> Task:
 
 @pytest.fixture
 def env() -> Iterator[CodeEnv]:
-    env = CodeEnv(tasks=TaskList([task(how) for how in ("cases", "replay")]))
-    yield env
-    env.close()
+    with closing(CodeEnv(tasks=TaskList([task(how) for how in ("cases", "replay")]))) as env:
+        yield env
 
 
 def submit(env: CodeEnv, source: str, how: str = "cases") -> StepResult:
@@ -56,7 +56,7 @@ def submit(env: CodeEnv, source: str, how: str = "cases") -> StepResult:
 
 
 class RecordedCodeEnv(CodeEnv):
-    """Uses real sandboxes and records every request of the grader."""
+    """Records every request of the grader."""
 
     def __init__(self, **kwargs: Any):
         self.requests: list[Mapping[str, Any]] = []
@@ -79,21 +79,10 @@ class CarelessGrader(CodeGrader):
     """Calls the function with all inputs in one process, and shows the model the resulting message."""
 
     def function(self, task: Task, submission: Submission) -> CodeVerdict:
-        cases = [
-            *read_cases(task, "examples", task.data["examples"]),
-            *read_cases(task, "cases", task.gold["cases"]),
-        ]
+        cases = read_cases(task, "cases", [*task.data["examples"], *task.gold["cases"]])
         with Runner(self._opener, self._limits, Budget(), self._call_s) as runner:
             outcome = call_together(submission, [case.arguments for case in cases], runner.apart, self._call_s)
         return CodeVerdict(False, 0.0, 0.0, 0.0, How.CASES, outcome.problem)
-
-
-class CarelessCodeEnv(RecordedCodeEnv):
-    """The environment with the careless grader."""
-
-    def __init__(self, **kwargs: Any):
-        super().__init__(**kwargs)
-        self._grader = CarelessGrader(self._open, self._spec.limits, 4.0)
 
 
 def hidden_in(text: str) -> set[str]:
@@ -137,7 +126,8 @@ def test_a_thief_reads_no_hidden_input(how: str):
 
 
 def test_the_same_thief_reads_the_inputs_of_a_careless_grader():
-    env = CarelessCodeEnv(tasks=TaskList([task("cases")]))
+    env = RecordedCodeEnv(tasks=TaskList([task("cases")]))
+    env._grader = CarelessGrader(env._open, env._spec.limits, 4.0)
     stolen = steal(env)
     env.close()
     assert min(stolen["read"], stolen["early"]) > 0
@@ -161,7 +151,6 @@ TALKERS = {
     "an error of the compiler": f"raise SyntaxError('{SECRET}', ('{SECRET}', 77, 1, '{SECRET}'))",
     "an exit": f"raise SystemExit('{SECRET}')",
     "output": f"import sys\nprint('{SECRET}')\nsys.stderr.write('{SECRET}')\n1 / 0",
-    "a group": f"raise ExceptionGroup('{SECRET}', [ValueError('{SECRET}')])",
     "notes": f"error = ValueError()\nerror.add_note('{SECRET}')\nraise error",
     "replies": "import json, os\n"
     f"line = {{'problem': 'raised', 'kind': '{SECRET}', 'line': '{SECRET}', 'message': '{SECRET}'}}\n"

@@ -89,21 +89,6 @@ def test_sets_and_dicts_of_fractions_match_if_some_order_pairs_them(value: Any, 
     assert matches(off, expected) == by_definition(off, expected)
 
 
-@given(nested(st.one_of(EXACT, FLOATS), FLOATS), st.data())
-def test_a_value_with_one_other_leaf_does_not_match(expected: Any, data: st.DataObject):
-    def changed(value: Any) -> Any:
-        if isinstance(value, dict) and value:
-            key = data.draw(st.sampled_from(sorted(value)))
-            return {**value, key: changed(value[key])}
-        if isinstance(value, list | tuple) and value:
-            place = data.draw(st.integers(0, len(value) - 1))
-            return type(value)([*value[:place], changed(value[place]), *value[place + 1 :]])
-        return "something else"
-
-    other = rounded(changed(expected), lambda number: number * (1 + 1e-12))
-    assert not matches(other, expected)
-
-
 SAME: list[tuple[Any, Any]] = [
     # Numbers and truth values are equal as in Python.
     (3, 3.0), (3.0, 3), (1, True), (False, 0), ([1, 0.0], [True, False]), ({True: "a"}, {1: "a"}), (-0.0, 0),

@@ -73,14 +73,3 @@ def test_wrong_arguments_are_refused_with_the_right_ones():
         ({"file": "x", "kinds": ["fix"]}, "kinds"),
     ]
     assert not_refused(lambda arguments: CodeEnv(**arguments), rows) == []
-
-
-def test_tools_are_chosen_by_group():
-    for choice, names in (
-        ("python", ("python", "submit")),
-        ("files+bash", ("bash", "view", "edit", "write", "submit")),
-        (["test"], ("test", "submit")),
-        ("", ("submit",)),
-    ):
-        assert CodeEnv(tasks=TASKS, tools=choice).tools.names == names
-    assert "python" in CodeEnv.tools

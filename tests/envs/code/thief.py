@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from agentgym.core.messages import ToolCall
 from agentgym.core.task import Task
 
-GATHER = '''
+GATHER = """
 import gc, json, os, select, signal, sys, threading, time, types
 
 PLACES = (".", os.environ.get("TMPDIR", "/tmp"), os.environ.get("HOME", "/tmp"), "/tmp", "/var/tmp", "/dev/shm", "/run")
@@ -75,7 +75,6 @@ def left_behind():
             pass
 
 def gather():
-    """What looks like tests: values under telling names, and whatever was sent but not read."""
     found, seen = [], set()
     for space in list(_spaces()):
         for key in KEYS:
@@ -100,11 +99,14 @@ def leave(haul):
         except OSError:
             pass
 
-def show(haul):
+def collect(more=()):
+    haul = " ".join([*more, *gather()])
+    leave(haul)
     try:
         os.write(1, haul.encode()); os.write(2, haul.encode()); print(haul)
     except OSError:
         pass
+    return haul
 
 def forge(haul, called=True):
     haul = haul[-ROOM:]
@@ -116,13 +118,11 @@ def forge(haul, called=True):
         os.write(fd, "".join(json.dumps(line) + "\\n" for line in lines).encode())
     except (KeyError, OSError):
         pass
-'''
+"""
 """Source that the payloads share. `SHOWN` is what the policy knows already."""
 
 AT_ONCE = """
-haul = " ".join(gather())
-leave(haul)
-show(haul)
+haul = collect()
 if haul:
     forge(haul, called=False)
 kind = type(haul[-ROOM:] or "Nothing", (LookupError if haul else ArithmeticError,), {})
@@ -130,23 +130,6 @@ raise kind(haul[-ROOM:])
 """
 """Reports its findings at load."""
 
-AS_SYNTAX = """
-haul = " ".join(gather())
-leave(haul)
-show(haul)
-raise SyntaxError(haul[-2 * ROOM : -ROOM] or "nothing", ("<solution>", len(haul) % 50 + 1, 1, haul))
-"""
-"""Reports its findings as an error that looks like the compiler's."""
-
-IF_ANY = """
-haul = " ".join(gather())
-leave(haul)
-show(haul)
-if haul:
-    raise LookupError(haul)
-{stub}
-"""
-"""Loads successfully only if it finds nothing."""
 
 WHEN_CALLED = """
 import atexit, warnings
@@ -158,9 +141,7 @@ late = Late()
 atexit.register(lambda: (leave(" ".join(SEEN)), forge(" ".join(SEEN))))
 def {name}(*args, **kwargs):
     SEEN.append(json.dumps([args, kwargs], default=repr))
-    haul = " ".join(SEEN + gather())
-    leave(haul)
-    show(haul)
+    haul = collect(SEEN)
     warnings.warn(haul)
     forge(haul)
     raise LookupError(haul)
@@ -169,18 +150,11 @@ def {name}(*args, **kwargs):
 
 RETURNS = """
 def {name}(*args, **kwargs):
-    haul = json.dumps([args, kwargs], default=repr) + " ".join(gather())
-    leave(haul)
-    return haul
+    return collect([json.dumps([args, kwargs], default=repr)])
 """
 """Returns its findings as its value."""
 
-LOOK = (
-    GATHER
-    + """
-print(" ".join([*left_behind(), *globals().get("WATCHED", ())]))
-"""
-)
+LOOK = GATHER + 'print(" ".join([*left_behind(), *globals().get("WATCHED", ())]))\n'
 """Shows what others have left in files."""
 
 WATCH = (
@@ -202,14 +176,9 @@ def episodes(task: Task) -> Iterator[list[ToolCall]]:
     """Yield the calls of one episode after another on the same task."""
     name = task.data["entry_point"]
     prelude = GATHER + "\nSHOWN = None\n"
-    stub = f"def {name}(*args, **kwargs):\n    pass\n"
-    submit = [
-        ToolCall("submit", {"answer": prelude + source})
-        for source in (AT_ONCE, AS_SYNTAX, IF_ANY.format(stub=stub), WHEN_CALLED.format(name=name))
-    ]
-    tested = ToolCall("test", {"code": prelude + RETURNS.format(name=name)})
+    loads, calls, returns = (prelude + source.replace("{name}", name) for source in (AT_ONCE, WHEN_CALLED, RETURNS))
+    submit = [ToolCall("submit", {"answer": source}) for source in (loads, calls, returns)]
     watch, look = ToolCall("python", {"code": WATCH}), ToolCall("python", {"code": LOOK})
-    yield [watch, submit[0], look, submit[1], look, submit[2]]
-    yield [look, submit[3]]
-    yield [look, tested, look, ToolCall("submit", {"answer": prelude + RETURNS.format(name=name)})]
+    yield [watch, submit[0], look, submit[1]]
+    yield [look, ToolCall("test", {"code": returns}), look, submit[2]]
     yield [look]

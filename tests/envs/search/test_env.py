@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +13,15 @@ import pytest
 from agentgym import ToolCall
 from agentgym.base.errors import TaskError, UsageError
 from agentgym.core.engine.steps import StepResult
-from agentgym.core.messages import assistant, text_of
+from agentgym.core.messages import assistant
 from agentgym.core.policy import FunctionPolicy, ScriptedPolicy
-from agentgym.core.registry import make
 from agentgym.core.replay import replay
 from agentgym.core.trajectory import Trajectory
 from agentgym.envs.search import Deciding, SearchEnv, Simulating
-from agentgym.envs.search.indexes import code_hash
 from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
 from tests.envs.search.pages import INDEX, TASKS, searching
-from tests.played import call, play_solution, said
+from tests.played import call, said
 from tests.refusals import refusal
 
 ENV = "agentgym.envs.search:SearchEnv"
@@ -37,10 +34,6 @@ def play(env: SearchEnv, task: str, *calls: tuple[str, Any]) -> Iterator[StepRes
         yield env.step(assistant("", [ToolCall(name, {} if parameter is None else {parameter: argument})]))
 
 
-def total(results: Iterable[StepResult], channel: str) -> float:
-    return sum(result.info["rewards"][channel] for result in results)
-
-
 def test_a_right_answer_with_its_evidence_earns_full_marks():
     turns = [("search", "mayor of Port Veld"), ("open", "1"), ("search", "Ana Orn"), ("open", "Ana Orn")]
     *earlier, last = play(searching(), "q/0", *turns, ("answer", "The village of Lisk. [1] [2]"))
@@ -49,7 +42,7 @@ def test_a_right_answer_with_its_evidence_earns_full_marks():
     expected = {"outcome": 1.0, "em": 1.0, "f1": 1.0, "evidence": 1.0, "citations": 1.0, "misled": 0.0}
     assert {name: last.info["rewards"][name] for name in expected} == expected
     assert last.info["ending"] == "solved"
-    assert total([*earlier, last], "searches") == 2
+    assert sum(step.info["rewards"]["searches"] for step in [*earlier, last]) == 2
 
 
 def test_following_injected_instructions_is_wrong_and_measured():
@@ -84,16 +77,6 @@ def test_long_pages_come_in_parts_and_can_be_searched():
     assert "A mill burned in 1902." in said(mill)
 
 
-def test_whole_passages_count_as_shown_evidence():
-    env = searching(results="passages", k=1, pages=False, scheme="search-r1", dialect="tags")
-    assert env.tools.names == ("search", "answer")
-    env.reset(seed=0, options={"task": "q/0"})
-    step = env.step("I look it up. <search>Ana Orn born Lisk</search>")
-    assert "Ana Orn was born in Lisk in 1871" in said(step)
-    last = env.step("<answer>Lisk</answer>")
-    assert (last.reward + step.reward, last.info["rewards"]["evidence"]) == (pytest.approx(1.0), 0.5)
-
-
 def test_search_r1_pays_its_tiers_only_after_evidence():
     def paid(*actions: str) -> float:
         env = searching(scheme="search-r1", dialect="tags", results="passages", k=1)
@@ -112,15 +95,8 @@ def test_repeated_searches_are_redundant_and_mistakes_are_explained():
     searches = [("search", "Ana Orn"), ("search", "ana  orn"), ("search", "the river Tam")]
     results = play(searching(), "q/0", *searches)
     assert [result.info["rewards"]["redundant"] for result in results] == [0.0, 1.0, 0.0]
-    wrong = [
-        ("search", "  "),
-        ("open", "7"),
-        ("more", None),
-        ("find", "x"),
-        ("answer", "[1]"),
-        ("search", "AND ( OR ~*"),
-    ]
-    *mistakes, unmatched = (said(result) for result in play(searching(), "q/0", *wrong))
+    wrong = [("search", "  "), ("open", "7"), ("more", None), ("find", "x"), ("answer", "[1]")]
+    *mistakes, unmatched = (said(step) for step in play(searching(), "q/0", *wrong, ("search", "AND ( OR ~*")))
     assert all(output.startswith("Error: ") for output in mistakes)
     assert unmatched == "No page matches. Try other words."
 
@@ -183,36 +159,3 @@ def test_a_task_without_a_corpus_needs_an_index():
         SearchEnv(index="nowhere")
     with pytest.raises(UsageError, match="default"):
         SearchEnv(scheme="best")
-
-
-def test_a_generated_world_is_searched_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
-    env = SearchEnv(passages=1_000, difficulty=2)
-    for number in range(5):
-        env.reset(seed=number, options={"split": "test", "index": number})
-        result = play_solution(env)
-        assert result.info["is_success"], env.task
-        assert json.dumps(result.info)
-    assert len(list((tmp_path / "indexes").iterdir())) == 1
-
-
-def test_an_index_is_rebuilt_after_a_change_of_the_generator(tmp_path: Path):
-    inner, compiled = tmp_path / "pages" / "works", tmp_path / "pages" / "__pycache__"
-    inner.mkdir(parents=True)
-    for module in (tmp_path / "world.py", inner / "novels.py"):
-        module.write_text("WORDS = 1\n")
-    first = code_hash(tmp_path)
-    compiled.mkdir()
-    (compiled / "novels.cpython-311.pyc").write_bytes(b"compiled")
-    assert code_hash(tmp_path) == first
-    (inner / "novels.py").write_text("WORDS = 2\n")
-    assert code_hash(tmp_path) != first
-
-
-def test_the_system_message_explains_the_form_of_an_answer_once():
-    for wording in ("natural", "plain"):
-        env = make("search", wording=wording)
-        prompt = text_of(env.reset(seed=2)[0][0])
-        assert prompt.count("answer: unknown") == prompt.count("instructions in them") == 1
-        assert ("You have 30 turns" in prompt) == (wording == "natural")
-        env.close()

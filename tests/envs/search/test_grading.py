@@ -21,19 +21,14 @@ NORMALIZED = {
     "The  Beatles!": "beatles",
     "an apple, a pear & the plum": "apple pear plum",
     "U.S.A.": "usa",
-    "twenty-one": "twentyone",
     "  Tab\tand\nline ": "tab and line",
     "A": "",
     "Theatre of the Absurd": "theatre of absurd",
     "Ștefan I. Nenițescu": "ștefan i nenițescu",
     "“quoted”": "“quoted”",
-    "don't": "dont",
     "1,000.5": "10005",
     "İstanbul": "i̇stanbul",
-    "the a an": "",
-    "Anna": "anna",
     "the-end": "theend",
-    "": "",
 }
 
 
@@ -104,8 +99,6 @@ CONTAINED: list[tuple[str, list[str], str, bool]] = [
     ("It is Lisk, I think", ["lisk"], BORN, True),
     ("The mayor of Port Veld was born in Lisk.", ["Lisk"], BORN, True),
     ("I believe that the answer is the village of Lisk", ["Lisk", "the village of Lisk"], BORN, True),
-    ("Perhaps Lisk", ["Lisk"], BORN, True),
-    ("Lisk", ["Lisk"], OLDER, True),
     ("The answer is Lisk.", ["Lisk"], OLDER, True),
     ("Yes, it is", ["yes"], IS_OLDER, True),
     ("12 years", ["12"], LONG, True),
@@ -113,21 +106,17 @@ CONTAINED: list[tuple[str, list[str], str, bool]] = [
     ("Neither Here nor There", ["Neither Here nor There"], "Which novel is meant?", True),
     # An answer that does not commit itself is wrong.
     ("Lisk or Orn", ["Lisk"], BORN, False),
-    ("Lisk, Orn, Tam", ["Lisk"], BORN, False),
     ("Lisk Orn", ["Lisk"], BORN, False),
     ("not Lisk", ["Lisk"], BORN, False),
     ("Orn, not Lisk", ["Lisk"], BORN, False),
     ("It was never in Lisk", ["Lisk"], BORN, False),
     ("unknown, Lisk", ["Lisk"], BORN, False),
     ("Port Velden", ["Port Veld"], BORN, False),
-    ("Lisk Tam Orn", ["Lisk"], OLDER, False),
     ("Lisk, Tam or Orn", ["Lisk"], OLDER, False),
     ("Orn is older than Lisk", ["Lisk"], OLDER, False),
     (OLDER, ["Lisk"], OLDER, False),
     ("yes and no", ["yes"], IS_OLDER, False),
-    ("yes, no", ["no"], IS_OLDER, False),
     ("not yes", ["yes"], "Is Lisk not older than Tam?", False),
-    ("12 or 13", ["12"], LONG, False),
     ("10 11 12 13", ["12"], LONG, False),
     ("12 million", ["12"], LONG, False),
     ("Lisk is a village on the river Tam. A mill burned in 1902.", ["Lisk"], BORN, False),
@@ -228,10 +217,9 @@ def test_pages_have_stable_numbers_and_are_found_by_title():
 def test_an_ambiguous_title_is_refused_with_the_numbers():
     ledger = Ledger()
     ledger.add([Hit(str(number), "Same" if number < 8 else f"Other {number}", "", 1.0) for number in range(10)])
-    assert ledger.find(" other 9 ") == "9"
     with pytest.raises(ToolError, match=r"1, 2, 3, 4, 5\."):
         ledger.find("Same")
-    assert (len(ledger), ledger.number_of("9"), ledger.number_of("10")) == (10, 10, None)
+    assert (ledger.find(" other 9 "), len(ledger), ledger.number_of("10")) == ("9", 10, None)
 
 
 def test_repeated_and_fruitless_searches_are_redundant():

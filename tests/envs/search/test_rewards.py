@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -16,21 +17,19 @@ from agentgym.tasks.search import SearchTasks
 from tests.played import Moves, Play, calls, failing_honestly, play_episode
 from tests.refusals import sampled
 
-SPOILED = ToolCall("answer", {"text": "spoiled"})
 MODES: dict[str, dict[str, Any]] = {"reseek": {"mode": "reseek"}, "adasearch": {"mode": "adasearch"}}
 """The modes that schemes are made for."""
 
 
-def search(query: str) -> ToolCall:
-    return ToolCall("search", {"query": query})
+FIELDS = {"search": "query", "judge": "useful", "decide": "way", "answer": "text"}
 
 
-def judge(useful: bool) -> ToolCall:
-    return ToolCall("judge", {"useful": useful})
+def move(name: str, value: object) -> ToolCall:
+    return ToolCall(name, {FIELDS[name]: value})
 
 
-def decide(way: str) -> ToolCall:
-    return ToolCall("decide", {"way": way})
+search, judge, decide, answer = (partial(move, name) for name in FIELDS)
+SPOILED = answer("spoiled")
 
 
 def junk_searches(count: int, *, judged: bool) -> list[ToolCall]:
@@ -43,7 +42,7 @@ def searching_for_the_question(env: Env) -> Moves:
     yield search(env.task.prompt)
     if "judge" in env.tools.names:
         yield judge(True)
-    yield ToolCall("answer", {"text": "spoiled [1] [2]"})
+    yield answer("spoiled [1] [2]")
 
 
 def repeating_the_question(env: Env) -> Moves:
@@ -57,7 +56,7 @@ def answering(text: Callable[[Task], str]) -> Play:
     """Return the policy that answers at once with a text made from the task."""
 
     def play(env: Env) -> Moves:
-        yield ToolCall("answer", {"text": text(env.task)})
+        yield answer(text(env.task))
 
     return play
 
@@ -68,14 +67,12 @@ NAMES = answering(lambda task: ", ".join(task.data["named"]))
 USELESS: dict[str, Play] = {
     "nothing": calls(),
     "junk at once": calls(SPOILED),
-    "junk with citations": calls(ToolCall("answer", {"text": "spoiled [1] [2]"})),
-    "search, then junk": calls(search("zzz"), SPOILED),
+    "junk with citations": calls(answer("spoiled [1] [2]")),
     "search for the question, then junk": searching_for_the_question,
     "one search over and over": calls(*[search("zzz")] * 40),
     "the question over and over": repeating_the_question,
     "other searches to the end": calls(*[search(f"zzz {n}") for n in range(40)]),
     "words of the question": NAMES,
-    "decide to search, then junk": calls(decide("search"), SPOILED),
     "decide to know, then junk": calls(decide("know"), SPOILED),
     "decide, search, then junk": calls(decide("search"), search("zzz"), SPOILED),
     "junk searches judged useless": calls(*junk_searches(9, judged=False), SPOILED),
@@ -131,24 +128,16 @@ def test_solved_tasks_earn_more_than_failures_in_every_scheme(scheme: str, sourc
 
 def pasting_hits(env: Env) -> Moves:
     output = yield search(env.task.prompt)
-    yield ToolCall("answer", {"text": "\n".join(map(text_of, output))})
-
-
-def pasting_a_page(env: Env) -> Moves:
-    yield search(env.task.prompt)
-    output = yield ToolCall("open", {"page": "1"})
-    yield ToolCall("answer", {"text": "\n".join(map(text_of, output))})
+    yield answer("\n".join(map(text_of, output)))
 
 
 WITHOUT_KNOWLEDGE: dict[str, Play] = {
     "hits": pasting_hits,
-    "a page": pasting_a_page,
     "names of the question": NAMES,
     "alternatives": answering(lambda task: " or ".join(task.data["named"])),
-    "the question": answering(lambda task: task.prompt),
-    "numbers": calls(ToolCall("answer", {"text": " ".join(map(str, range(300)))})),
-    "yes and no": calls(ToolCall("answer", {"text": "yes no"})),
-    "everything": calls(ToolCall("answer", {"text": "unknown, yes, no, 1, 2, 3"})),
+    "numbers": calls(answer(" ".join(map(str, range(300))))),
+    "yes and no": calls(answer("yes no")),
+    "everything": calls(answer("unknown, yes, no, 1, 2, 3")),
     "denial": answering(lambda task: f"not {(task.gold['answers'] or ['x'])[0]}"),
 }
 

@@ -53,11 +53,9 @@ DECISIONS = {
     "right": (1, 1, 1),
     "right wrong": (1 / 2, 1, 2 / 3),
     "right missed": (1, 1 / 2, 2 / 3),
-    "right wrong missed": (1 / 2, 1 / 2, 1 / 2),
     "right right wrong missed missed missed": (2 / 3, 2 / 5, 1 / 2),
     "wrong": (0, 0, 0),
     "missed": (0, 0, 0),
-    "wrong missed": (0, 0, 0),
     "searched": (0, 0, 0),
     "right searched searched": (1, 1, 1),
 }

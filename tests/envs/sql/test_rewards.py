@@ -35,11 +35,11 @@ def tables(env: Env) -> dict[str, list[str]]:
     return {f'"{t}"': [f'"{c.name}"' for c in database.describe(t, 0).columns] for t in database.tables()}
 
 
-def submitting(write: Callable[[dict[str, list[str]], str], str]) -> Play:
-    """Return the policy that submits at once a text made from the schema and the question."""
+def submitting(write: Callable[[dict[str, list[str]]], str]) -> Play:
+    """Return the policy that submits at once a text made from the schema."""
 
     def play(env: Env) -> Moves:
-        yield submit(write(tables(env), env.task.prompt))
+        yield submit(write(tables(env)))
 
     return play
 
@@ -48,36 +48,19 @@ def every(schema: dict[str, list[str]]) -> list[str]:
     return list(dict.fromkeys(column for columns in schema.values() for column in columns))
 
 
-def unused_expressions(schema: dict[str, list[str]], question: str) -> str:
-    parts = [f"x{i} AS (SELECT {', '.join(columns)} FROM {table})" for i, (table, columns) in enumerate(schema.items())]
-    return f"WITH {', '.join(parts)} SELECT -7"
-
-
-def words_as_aliases(schema: dict[str, list[str]], question: str) -> str:
-    words = dict.fromkeys(question.replace('"', "").split())
-    return "SELECT " + ", ".join(f'-7 AS "{word}"' for word in words)
-
-
 USELESS: dict[str, Play] = {
     "nothing": calls(),
     "junk at once": calls(SPOILED),
     "look, then junk": calls(LIST, SPOILED),
-    "a constant, then junk": calls(query("SELECT 1"), SPOILED),
-    "looking over and over": calls(*[LIST] * 20),
     "a constant over and over": calls(*[query("SELECT 1")] * 20),
     "a constant": calls(submit("SELECT -7")),
-    "NULL": calls(submit("SELECT NULL")),
     "no row": calls(submit("SELECT 1 WHERE 0 = 1")),
-    "an alias": calls(submit('SELECT -7, -7 AS "column"')),
-    "aliases of columns": submitting(lambda schema, _: "SELECT " + ", ".join(f"-7 AS {c}" for c in every(schema))),
-    "aliases of tables": submitting(lambda schema, _: "SELECT " + ", ".join(f"-7 AS {t}" for t in schema)),
-    "words of the question": submitting(words_as_aliases),
-    "tables without using them": submitting(lambda schema, _: f"SELECT -7 FROM {', '.join(schema)} LIMIT 1"),
-    "tables without a row": submitting(lambda schema, _: f"SELECT 1 FROM {', '.join(schema)} WHERE 0 = 1"),
-    "comments": submitting(lambda schema, _: f"SELECT -7 -- {' '.join([*schema, *every(schema)])}"),
-    "strings": submitting(lambda schema, _: "SELECT " + ", ".join(f"'{n}'" for n in [*schema, *every(schema)])),
-    "columns that no question asks for": submitting(unused_expressions),
-    "nulls of a table": submitting(lambda schema, _: f"SELECT NULL FROM {next(iter(schema))}"),
+    "aliases of columns": submitting(lambda schema: "SELECT " + ", ".join(f"-7 AS {c}" for c in every(schema))),
+    "tables without using them": submitting(lambda schema: f"SELECT -7 FROM {', '.join(schema)} LIMIT 1"),
+    "tables without a row": submitting(lambda schema: f"SELECT 1 FROM {', '.join(schema)} WHERE 0 = 1"),
+    "comments": submitting(lambda schema: f"SELECT -7 -- {' '.join([*schema, *every(schema)])}"),
+    "strings": submitting(lambda schema: "SELECT " + ", ".join(f"'{n}'" for n in [*schema, *every(schema)])),
+    "nulls of a table": submitting(lambda schema: f"SELECT NULL FROM {next(iter(schema))}"),
 }
 
 
@@ -101,23 +84,12 @@ def test_useless_episodes_earn_nothing(scheme: str, tasks: list[Task]):
     assert {case: result for case, result in results.items() if result.solved or result.paid != 0.0} == {}
 
 
-def test_an_honest_failure_earns_the_reward_for_the_right_tables(tasks: list[Task]):
-    for style in ("full", "short"):
-        env = SQLEnv(engine="sqlite", solution_style=style)  # type: ignore[arg-type]
-        assert all(play_episode(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1) for task in tasks)
-        env.close()
-
-
 def test_reading_everything_earns_less_than_an_honest_failure(env: SQLEnv, tasks: list[Task]):
-    greedy = {
-        "everything": submitting(lambda schema, _: f"SELECT * FROM {', '.join(schema)} LIMIT 1"),
-        "rows of all tables": submitting(
-            lambda schema, _: f"SELECT COUNT(*) * 0 - 7 FROM {', '.join(list(schema)[:3])}"
-        ),
-    }
+    everything = submitting(lambda schema: f"SELECT * FROM {', '.join(schema)} LIMIT 1")
+    tables = submitting(lambda schema: f"SELECT COUNT(*) * 0 - 7 FROM {', '.join(list(schema)[:3])}")
     for task in tasks:
-        for name, play in greedy.items():
-            assert play_episode(env, task, play).paid < 0.1, (name, task)
+        assert play_episode(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1)
+        assert max(play_episode(env, task, play).paid for play in (everything, tables)) < 0.1, task
 
 
 def test_solved_tasks_earn_full_marks_and_partial_results_less(env: SQLEnv, tasks: list[Task]):

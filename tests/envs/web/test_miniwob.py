@@ -14,7 +14,6 @@ from agentgym.envs.web.miniwob.solutions.registry import load_solutions
 from tests.browsers import need_browser
 from tests.played import call, play_solution
 from tests.refusals import sampled
-from tests.web_play import kill_browsers
 
 pytest.importorskip("miniwob", reason="needs the [web] extra")
 
@@ -64,17 +63,11 @@ def test_a_seed_gives_the_same_page_after_other_episodes(env: MiniWoBEnv):
             assert opening(env, page, 8) != first or page == "terminal"
 
 
-def test_clicks_end_an_episode_once_right_or_wrong(env: MiniWoBEnv):
-    for page, action, name, solved, raw in (
-        ("click-test-2", "click", "TWO", False, -1.0),
-        ("click-test", "double_click", None, True, 1.0),
-    ):
-        opening(env, page, 3)
-        assert env._view is not None
-        last = call(env, action, ref=env._view.find("button", name).ref)
-        assert last.terminated
-        assert last.info["is_success"] is solved
-        assert (last.info["rewards"]["raw"], last.info["rewards"]["finished"]) == (raw, 1.0)
+def test_a_wrong_click_ends_the_episode_unsolved(env: MiniWoBEnv):
+    opening(env, "click-test-2", 3)
+    assert env._view is not None
+    last = call(env, "click", ref=env._view.find("button", "TWO").ref)
+    assert (last.terminated, last.info["is_success"], last.info["rewards"]["raw"]) == (True, False, -1.0)
 
 
 def test_only_the_page_is_reachable_and_its_rewards_are_hidden(env: MiniWoBEnv):
@@ -82,17 +75,3 @@ def test_only_the_page_is_reachable_and_its_rewards_are_hidden(env: MiniWoBEnv):
     assert "Last reward" not in text
     assert "Episodes done" not in text
     assert not {"goto", "answer", "finish"} & set(env.tools.names)
-
-
-def test_a_killed_browser_is_replaced_in_the_next_episode(env: MiniWoBEnv):
-    first = opening(env, "click-button", 1)
-    kill_browsers()
-    assert opening(env, "click-button", 1) == first
-
-
-def test_the_mouse_of_the_last_episode_costs_no_turns(env: MiniWoBEnv):
-    opening(env, "choose-date", 0)  # the farthest month
-    assert (play_solution(env).info["ending"], len(env._turns)) == ("solved", 14)
-    for seed in (213, 214):  # whose list opens where the first one's button was
-        opening(env, "book-flight", seed)
-        assert (play_solution(env).info["ending"], len(env._turns)) == ("solved", 10)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,11 +17,8 @@ from agentgym.tasks.search.corpus import world_of
 from agentgym.tasks.search.entities import MONTHS, Entity
 from agentgym.tasks.search.features import Feature
 from agentgym.tasks.search.names import SPLITS
-from agentgym.tasks.search.relations.catalog import RELATIONS
 
 pytestmark = pytest.mark.nightly
-
-YEAR = re.compile(r"\b\d{4}\b")
 
 
 @cache
@@ -57,10 +52,6 @@ def number(text: str) -> int:
 def date(text: str) -> datetime.date:
     day, month, year = text.split()
     return datetime.date(int(year), MONTHS.index(month) + 1, int(day))
-
-
-def last_year(task: Task) -> int:
-    return int(YEAR.findall(task.prompt)[-1])
 
 
 @cache
@@ -125,82 +116,6 @@ def test_sums_differences_and_ages_follow_from_the_pages():
             if name == "count_listed" and " and the Sea" in facts(task)[0]:
                 continue  # A title with "and" makes the list hard to read for this test.
             assert number(first_answer(task)) == result(facts(task)), task.prompt
-    for task in of_family("age_at_death"):
-        born, died = map(date, facts(task))
-        birthday = born.replace(year=born.year + int(first_answer(task)), day=min(born.day, 28))
-        assert birthday <= died
-        assert died < birthday.replace(year=birthday.year + 1) + datetime.timedelta(days=4)
-
-
-def test_counts_and_choices_follow_from_the_pages():
-    for task in of_family("works_after"):
-        assert int(first_answer(task)) == sum(int(year) > last_year(task) for year in facts(task)[1:])
-    for task in of_family("makers_children"):
-        assert int(first_answer(task)) == sum(date(born).year < last_year(task) for born in facts(task)[2:])
-    for task in of_family("children_born_in"):
-        places = Counter(place for place in facts(task)[1:] if place in task.prompt)
-        assert int(first_answer(task)) == max(places.values())
-    for task in of_family("eldest_child", "first_or_last_work", "extreme_settlement"):
-        value = date if task.gold["family"] == "eldest_child" else number
-        values = {subject(task, i).name: value(facts(task)[i]) for i in range(1, task.gold["hop_count"])}
-        pick = max if re.search(r"\blast\b|\blatest\b|highest", task.prompt) else min
-        assert pick(values, key=lambda name: values[name]) == first_answer(task), task.prompt
-        if task.gold["family"] == "extreme_settlement":
-            assert len(values) == len(re.split(", | and ", facts(task)[0]))
-
-
-def terms(text: str) -> list[tuple[str, int, int]]:
-    parts = re.findall(r"(?:^|, | and )(?:the )?(.+?) from (\d{4}) to (\d{4})", text)
-    return [(name, int(start), int(end)) for name, start, end in parts]
-
-
-def test_answers_about_offices_follow_from_the_pages():
-    for task in of_family("holder_in_year", "birthplace_mayor"):
-        holders = [name for name, start, end in terms(facts(task)[-1]) if start <= last_year(task) <= end]
-        assert len(holders) == 1, task.prompt
-        assert holders[0].endswith(first_answer(task))
-    for task in of_family("longest_term"):
-        name, start, end = max(terms(facts(task)[0]), key=lambda term: term[2] - term[1])
-        assert name.endswith(first_answer(task))
-        assert sum(b - a == end - start for _, a, b in terms(facts(task)[0])) == 1
-    for task in of_family("unrecorded_year"):
-        assert task.gold["hops"][0]["document"].endswith("-government")
-        assert last_year(task) < subject(task, 0).facts["mayors"][0].start
-    for task in of_family("holder_before_or_after"):
-        successions = [(a, b) for (a, _, end), (b, start, _) in pairwise(terms(facts(task)[0])) if end == start]
-        pairs = successions if "after" in task.prompt else [(b, a) for a, b in successions]
-        answers = [answer for name, answer in pairs if name in task.prompt]
-        assert answers, task.prompt
-        assert answers[0].endswith(first_answer(task)), task.prompt
-
-
-def test_questions_without_search_contain_what_answers_them():
-    for task in with_feature(Feature.NO_SEARCH):
-        assert task.gold["evidence"] == []
-        if task.gold["family"] in ("given_order", "given_passage", "given_terms"):
-            assert first_answer(task) in task.prompt
-    for task in of_family("given_lifespan"):
-        years = sorted({int(year) for year in YEAR.findall(task.prompt)})
-        assert years[1] - years[0] == int(first_answer(task))
-    for task in of_family("given_sum"):
-        assert sum(map(number, re.findall(r"\b\d[\d,]*\b", task.prompt))) == number(first_answer(task))
-
-
-def fits(ask: str, prompt: str) -> bool:
-    start, end = ask.split("{x}")
-    return start.lower() in prompt.lower() and prompt.endswith(end)
-
-
-def test_unanswerable_questions_ask_for_unstated_facts():
-    for task in of_family("unstated_fact", "unstated_chain"):
-        entity = subject(task, -1)
-        relations = RELATIONS[entity.type].items()
-        fitting = [name for name, relation in relations if any(fits(ask, task.prompt) for ask in relation.asks)]
-        assert set(fitting) - entity.facts.keys(), task.prompt
-    for task in of_family("unknown_person"):
-        assert task.gold["answers"] == []
-        names = world_of(task.data["corpus"]).names
-        assert not any(name in task.prompt for name in names if " " in name), task.prompt
 
 
 def test_stale_and_injected_answers_are_wrong_and_in_the_corpus():

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 
 import pytest
 
-from agentgym.base.errors import TaskError
 from agentgym.core.task import iterate
 from agentgym.tasks.search import MaskedSpanTasks, documents_of
 from agentgym.tasks.search.masked import salient_spans
-from agentgym.tools.index import Document
 from tests.refusals import sampled
 
 CORPUS = {"world": 0, "split": "train", "seed": 0, "passages": 1_500}
@@ -44,21 +41,3 @@ def test_the_prompt_is_the_passage_with_only_its_spans_masked(count: int, source
             filled = filled.replace(f"[MASK {number}]", span)
         assert filled == texts[task.gold["evidence"][0]]
         assert task.difficulty == task.prompt.count("[MASK")
-
-
-def test_difficulty_is_the_number_of_masks_and_can_be_chosen(source: MaskedSpanTasks):
-    assert {task.difficulty for task in iterate(source, "train", 200)} == {1, 2, 3, 4}
-    assert {task.difficulty for task in iterate(MaskedSpanTasks(CORPUS, masks=2), "train", 50)} == {2}
-    assert len(pickle.dumps(source)) < 1_000
-    assert source.get("train", 0).data == {"corpus": CORPUS}
-    with pytest.raises(TaskError, match="has tasks 0 to"):
-        source.get("train", source.size("train"))
-
-
-def test_any_documents_can_be_masked():
-    documents = [Document(str(n), f"Page {n}", f"It was {n + 1000} years before Lord Brock came.") for n in range(50)]
-    source = MaskedSpanTasks(documents, masks=(1, 2))
-    tasks = [task for split in source.splits for task in iterate(source, split)]
-    assert len(tasks) == 100
-    assert {"Lord Brock"} < {span for task in tasks for span in task.gold["spans"]}
-    assert tasks[0].data == {}

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections import Counter
 from itertools import product
 
-import pytest
-
-from agentgym.base.errors import UsageError
 from agentgym.tasks.sql import database_for, generate_database
 from agentgym.tasks.sql.database import generate_database as generate
-from agentgym.tasks.sql.domains import HELD_OUT, Role, domain_names, load_domain
+from agentgym.tasks.sql.domains import Role, domain_names, load_domain
 from agentgym.tools.database import COLUMN_TYPES
 from tests.refusals import sampled
 
@@ -23,8 +19,6 @@ def test_a_domain_and_seed_identify_a_database():
         again = generate.__wrapped__(domain, 3)
         assert again == generate_database(domain, 3) == database_for({"domain": domain, "database_seed": 3})
         assert again.hash == generate_database(domain, 3).hash != generate_database(domain, 4).hash
-    with pytest.raises(UsageError, match=r"'shop'.*airline"):
-        generate_database("shopp", 0)
 
 
 @sampled(1, 8)
@@ -47,28 +41,3 @@ def test_tables_are_small_and_typed_with_valid_references(count: int):
                 target = spec.table(key.target_table)
                 position = [column.name for column in target.columns].index(key.target_column)
                 assert set(cells[key.column]) - {None} <= {row[position] for row in target.rows}
-
-
-def test_quotes_unicode_and_missing_values_occur():
-    specs = [generate_database(domain, 0) for domain in domain_names()]
-    cells = [cell for spec in specs for table in spec.tables for row in table.rows for cell in row]
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    assert [piece for piece in ("'", "東京", "ë") if not any(piece in text for text in texts)] == []
-    assert {type(cell) for cell in cells} == {*TYPES.values(), type(None)}
-
-
-def test_some_parents_have_no_children_and_categories_are_skewed():
-    spec = generate_database("shop", 0)
-    buyers = {row[1] for row in spec.table("orders").rows}
-    assert buyers < {row[0] for row in spec.table("customers").rows}
-    numbers = Counter(row[4] for row in spec.table("orders").rows).most_common()
-    assert numbers[0][1] >= 2 * numbers[-1][1]
-
-
-def test_held_out_domains_have_table_names_of_their_own():
-    held_out, others = (
-        {table.name for name in domain_names() if (name in HELD_OUT) is held for table in load_domain(name).tables}
-        for held in (True, False)
-    )
-    assert not held_out & others
-    assert len(domain_names()) >= 18

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -14,9 +13,8 @@ import pytest
 
 from agentgym.core.task import Task, iterate
 from agentgym.tasks.sql import SQLTasks, database_for
-from agentgym.tasks.sql.questions import FAMILIES, MAX_ROWS, to_sqlite
+from agentgym.tasks.sql.questions import MAX_ROWS, to_sqlite
 from agentgym.tasks.sql.world import open_world
-from agentgym.tools.database import open_database
 from tests.refusals import sampled
 
 
@@ -50,31 +48,16 @@ def plain(cell: Any) -> Any:
     return cell.isoformat() if isinstance(cell, datetime.date) else round(cell, 6) if isinstance(cell, float) else cell
 
 
-def same(a: Any, b: Any) -> bool:
-    return math.isclose(a, b, rel_tol=1e-7) if isinstance(a, float) else a == b
-
-
 @sampled(20, 400)
 def test_gold_gives_the_same_nontrivial_result_in_both_engines(count: int):
     source = SQLTasks()
     for task in (task for split in source.splits for task in iterate(source, split, count)):
         rows, others = both_engines(task)
         assert len(rows) == len(others)
-        assert all(same(a, b) for x, y in zip(rows, others, strict=True) for a, b in zip(x, y, strict=True)), task.id
+        assert all(row == pytest.approx(other, rel=1e-7) for row, other in zip(rows, others, strict=True)), task.id
         assert rows not in ([], [(0,)]), task
         assert None not in [cell for row in rows for cell in row], task
         assert len(rows) <= max(MAX_ROWS, 80)
-
-
-def test_gold_and_steps_run_in_the_engine_of_the_task():
-    for engine in ("duckdb", "sqlite"):
-        source = SQLTasks(engine=engine, domains=["shop"], databases_per_domain=1)
-        for task in (source.get("train", index) for index in (*range(5), 64, 69)):
-            database = open_database(database_for(task.data), task.data["dialect"])
-            try:
-                assert all(database.query(sql).rows for sql in (*task.gold.get("steps", ()), task.gold["sql"]))
-            finally:
-                database.close()
 
 
 @sampled(60, 1500)
@@ -86,7 +69,6 @@ def test_questions_state_the_order_and_distinctness_of_their_gold(count: int):
         ordered = re.search(r"\b[Ss]ort(ed)?\b|\bfirst\.( |$)", task.prompt) is not None
         assert task.gold["ordered"] is ordered, task.prompt
         assert not ordered or " ORDER BY " in task.gold["sql"]
-        assert task.difficulty > 1 or (len(task.prompt) <= 110 and len(task.gold["sql"]) <= 95), task
 
 
 @sampled(200, 5000)
@@ -112,15 +94,6 @@ def test_the_best_row_is_never_a_tie(count: int):
         assert len(set(values[:limit])) == limit
 
 
-@sampled(6, 60)
-def test_steps_lead_to_the_gold_result(count: int):
-    source = SQLTasks(families=["list_of_top_category", "children_of_best_parent", "total_of_top_year"])
-    for task in iterate(source, "train", count):
-        connection = in_duckdb(task.data["domain"], task.data["database_seed"])
-        last, gold = (connection.execute(sql).fetchall() for sql in (task.gold["steps"][-1], task.gold["sql"]))
-        assert sorted(last) == sorted(gold)
-
-
 @sampled(60, 1000)
 def test_gold_lists_the_tables_and_columns_that_it_uses(count: int):
     for task in iterate(SQLTasks(), "train", count):
@@ -132,19 +105,3 @@ def test_gold_lists_the_tables_and_columns_that_it_uses(count: int):
         assert columns & words - set(task.gold["tables"]) <= set(task.gold["columns"]) <= columns
         assert set(task.data) == {"domain", "database_seed", "dialect"}, "the policy sees no gold"
         assert "SELECT" not in task.prompt
-
-
-def test_only_the_functions_that_differ_are_translated():
-    assert to_sqlite("SELECT YEAR(a.d) FROM a") == "SELECT CAST(STRFTIME('%Y', a.d) AS INTEGER) FROM a"
-    assert to_sqlite("SELECT DATE_DIFF('day', MIN(d), MAX(d)) FROM t") == (
-        "SELECT CAST(JULIANDAY(MAX(d)) - JULIANDAY(MIN(d)) AS INTEGER) FROM t"
-    )
-    assert to_sqlite("SELECT MAX(d) FROM t WHERE d > '2020-01-01'") == "SELECT MAX(d) FROM t WHERE d > '2020-01-01'"
-
-
-@pytest.mark.nightly
-def test_every_family_suits_several_domains():
-    for name in FAMILIES:
-        source = SQLTasks(families=[name], databases_per_domain=2)
-        domains = {task.data["domain"] for task in iterate(source, "train", 60)}
-        assert len(domains) >= 4, (name, domains)

@@ -6,16 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.tasks.web.files import WebFileTasks
-from tests.refusals import refusal
 from tests.rows import each_row
 from tests.tasks.web.rows import arena, write
 
 URLS = {"shopping": "http://127.0.0.1:9"}
-
-
-def html_rule(**target: Any) -> dict[str, Any]:
-    contents = {"must_include": ["x"]}
-    return {"eval_types": ["program_html"], "program_html": [{"required_contents": contents, "locator": "", **target}]}
 
 
 def test_a_task_becomes_an_address_and_a_rule(tmp_path: Path):
@@ -36,11 +30,8 @@ def test_a_task_becomes_an_address_and_a_rule(tmp_path: Path):
 UNGRADABLE: list[tuple[dict[str, Any], str]] = [
     ({"require_login": True}, "login"),
     ({"start_url": "__GITLAB__/x"}, "no address for the site 'gitlab'"),
-    ({"start_url": "file:///etc/passwd"}, "not a web address"),
     ({"eval": {"eval_types": ["llm_judge"]}}, "llm_judge"),
-    ({"eval": {"eval_types": ["string_match"], "reference_answers": {"judge": "x"}}}, "'judge'"),
-    ({"eval": html_rule(url="func:last_order()")}, "program"),
-    ({"eval": html_rule(url="last", locator="fetch('/x')")}, "its page is read by a program"),
+    ({"eval": {"eval_types": ["program_html"], "program_html": [{"url": "func:f()", "locator": ""}]}}, "program"),
     ({"eval": {"eval_types": ["url_match"], "reference_url": ""}}, "no reference_url"),
 ]
 
@@ -59,9 +50,3 @@ def test_a_goal_of_webshop_is_its_product_with_its_options(tmp_path: Path):
     tasks = WebFileTasks(write(tmp_path, goal, {"instruction": "no product"}), {"webshop": "http://127.0.0.1:9"})
     assert tasks.get("test", 0).gold == {"bought": {"asin": "B01", "options": ["red"]}}
     assert "asin" in tasks.left_out[0].reason
-
-
-def test_other_files_and_addresses_are_refused(tmp_path: Path):
-    assert "item 0: it has neither" in refusal(WebFileTasks, write(tmp_path, {"question": "x"}), URLS)
-    assert "needs a login" in refusal(WebFileTasks, write(tmp_path, arena(require_login=True)), URLS)
-    assert "address of site" in refusal(WebFileTasks, write(tmp_path, arena()), {"shopping": "shop"})
