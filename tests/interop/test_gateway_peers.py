@@ -30,6 +30,8 @@ from tests.interop.test_gateway import SEED, compared
 from tests.interop.test_mcp_out import COMMAND, TOKEN, Served
 from tests.waiting import eventually
 
+LOOK = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {"at": {}}}}
+SEEN = ("A tree.", "A lake.")
 pytestmark = [pytest.mark.peers, *needs("mcp", "openai", "agents", "langgraph", "minisweagent")]
 
 
@@ -38,6 +40,42 @@ def session() -> Iterator[GatewaySession]:
     gateway = Gateway(Speaker(halving))
     with serving(gateway):
         yield gateway.session("episode")
+
+
+def call(at: str) -> str:
+    return f'<tool_call>\n{{"name": "look", "arguments": {{"at": "{at}"}}}}\n</tool_call>'
+
+
+def looking(conversation: str) -> str:
+    """Look twice at once, after some thought; look again; answer."""
+    if SEEN[0] not in conversation:
+        return f"<think>\nFirst the hill.\n</think>\n\nI look.\n{call('hill')}\n{call('shore')}"
+    return call("lake") if SEEN[1] not in conversation else "<think>Well.</think> A tree and a lake."
+
+
+def test_the_client_of_openai_works_through_streamed_chat_completions():
+    from openai import OpenAI  # pyright: ignore[reportMissingImports]
+
+    gateway = Gateway(Speaker(looking))
+    history: list[Any] = [{"role": "user", "content": "What is there?"}]
+    with serving(gateway):
+        session = gateway.session("one")
+        with OpenAI(base_url=session.base_url, api_key=session.api_key) as client:
+            for result in (*SEEN, None):
+                options: Any = {"tools": [{"type": "function", "function": LOOK}], "logprobs": True}
+                options["stream_options"] = {"include_usage": True}
+                with client.chat.completions.stream(model="p", messages=history, **options) as events:
+                    kinds = {event.type for event in events}
+                    completion: Any = events.get_final_completion()
+                [choice] = completion.choices
+                assert kinds >= {"chunk", "content.done" if result is None else "tool_calls.function.arguments.done"}
+                # The token that ends a turn has no text.
+                assert len(choice.logprobs.content) == completion.usage.completion_tokens - 1
+                history.append(choice.message.model_dump(exclude_none=True))
+                calls = choice.message.tool_calls or []
+                history += [{"role": "tool", "tool_call_id": call.id, "content": result} for call in calls]
+        [row] = session.reward(1.0)
+    assert len(row.turns) == 3
 
 
 def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySession, tmp_path: Path):
