@@ -45,14 +45,6 @@ def test_an_episode_is_the_one_that_env_plays():
     assert rest[2]
 
 
-def test_without_a_seed_its_own_generator_draws_one():
-    def tasks(env: DiscreteCalls) -> list[str]:
-        return [env.reset(seed=3 if first else None)[1]["task"] for first in (True, False, False)]
-
-    assert tasks(guessing()) == tasks(guessing())
-    assert len(set(tasks(guessing()))) == 3
-
-
 def test_actions_that_are_no_calls_are_refused():
     with pytest.raises(ToolError, match="There is no tool 'guss'"):
         DiscreteCalls(lambda: make("guess"), [ToolCall("guss")], seen, SPACE)

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.check import CheckStatus, run_checks
-from agentgym.core.messages import ToolCall, assistant, pictures_in, text_of
+from agentgym.core.messages import ToolCall, assistant, text_of
 from agentgym.core.policy import steps
 from agentgym.interop.envs.gym import GymEnv
 from agentgym.interop.envs.gym_actions import Arguments, form_of
@@ -44,16 +44,6 @@ class Dice(gymnasium.Env[Any, Any]):
 
 class Broken(Dice):
     breaks = True
-
-
-class Seen(Dice):
-    """Show a picture."""
-
-    observation_space = spaces.Box(0, 255, (4, 6, 3), np.uint8)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        return np.zeros((4, 6, 3), np.uint8), {}
 
 
 def act(action: Any) -> Any:
@@ -141,12 +131,6 @@ def test_rewards_of_turns_are_a_channel_and_the_scheme_own_pays_them():
     assert result.info["rewards"] == {"outcome": 0.0, "reward": -1.0}
 
 
-def test_splits_share_no_seed():
-    source = GymEnv("FrozenLake-v1").tasks
-    seeds = [{source.get(split, index).data["seed"] for index in range(100)} for split in source.splits]
-    assert len(set.union(*seeds)) == 300
-
-
 @each_row(
     "space, value, expected",
     [
@@ -177,12 +161,6 @@ def test_a_space_that_no_model_could_write_is_refused_by_name():
         form_of(spaces.Graph(spaces.Discrete(2), None), "action")
 
 
-def test_pictures_are_shown_as_pictures():
-    pytest.importorskip("PIL", reason="needs the [data] extra")
-    opening, _ = GymEnv(Seen).reset(seed=0)
-    assert pictures_in(opening[-1]) == 1
-
-
 class Odd(gymnasium.Env[Any, Any]):
     """Return what a test wants."""
 
@@ -208,12 +186,6 @@ class HiddenChance(Odd):
 
     def step(self, action: Any) -> Any:
         return random.SystemRandom().randrange(10**6), 0.0, False, False, {}
-
-
-@each_row("begins", [np.zeros(3), np.zeros(2), "ab", (1, None), (1, {}, 2)])
-def test_a_reset_of_another_form_is_no_observation(begins: Any):
-    with pytest.raises(InfrastructureError, match="must return an observation and a dict"):
-        GymEnv(partial(Odd, begins)).reset(seed=0)
 
 
 @each_row(
@@ -250,22 +222,6 @@ def test_an_action_that_a_space_cannot_hold_is_the_models_mistake(space: spaces.
     env = GymEnv(partial(Odd, action_space=space), dialect="native")
     env.reset(seed=0)
     assert text_of(env.step(act(arguments)).observation[-1]).startswith("Error: ")
-
-
-@each_row("dtype", [np.int8, np.uint8, np.int64, np.uint64])
-def test_the_bounds_of_whole_numbers_are_exact(dtype: Any):
-    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    form = form_of(spaces.Box(least, most, (), dtype), "action")
-    assert (form.schema["minimum"], form.schema["maximum"]) == (least, most)
-    assert form.read(most) == most
-
-
-def test_an_environment_that_raises_when_it_is_closed_keeps_its_results():
-    env = GymEnv(Odd, dialect="native")
-    env.reset(seed=0)
-    assert env.step(act(0)).info["is_success"]
-    env.close()
-    assert env.caveats()
 
 
 def test_chance_that_no_seed_decides_is_named():

@@ -173,15 +173,6 @@ def test_a_sample_that_broke_has_an_error_and_no_score_and_the_others_count(tmp_
     assert log.status == "success"
 
 
-def test_a_broken_sample_is_tried_again_if_inspect_is_told_to(tmp_path: Path):
-    from agentgym.interop.trainers.inspect import env_task
-
-    moves = iter([[ToolCall("collapse")], [FINISH]])
-    probe = env_task(PROBE, split="train", count=1)
-    log = evaluated(probe, model_that(lambda messages: next(moves)), tmp_path, retry_on_error=1)
-    assert [score.value["reward"] for score in scores_of(log).values()] == [1.0]
-
-
 @each_row("limit, ending", [({"message_limit": 5}, "max_turns"), ({"token_limit": 5}, "token_budget")])
 def test_a_limit_of_inspect_ends_the_episode_by_its_name_and_it_is_graded(
     limit: dict[str, int], ending: str, tmp_path: Path
@@ -205,18 +196,6 @@ def test_the_schema_of_every_tool_survives():
             parameters = schema["function"]["parameters"]
             parsed = ToolParams.model_validate(parameters).model_dump(exclude_none=True)
             assert parsed == {"required": [], **parameters}, name
-
-
-def test_a_task_over_different_limits_is_refused():
-    from agentgym.base.errors import UsageError
-    from agentgym.interop.trainers.inspect import SampleSpec, task_of
-
-    tasks = [ProbeEnv.default_tasks().get(SPLIT, index) for index in range(2)]
-    entries = [
-        one_off(PROBE, {}, tasks, attempts=attempts, limits=Limits(), temperature=1.0).entries[0] for attempts in (1, 2)
-    ]
-    with pytest.raises(UsageError, match="make one task per entry"):
-        task_of("two", [SampleSpec(entry, task, 0) for entry, task in zip(entries, tasks, strict=True)])
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

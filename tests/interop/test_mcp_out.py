@@ -29,7 +29,6 @@ from agentgym.core.messages import Message, ToolCall, text_of
 from agentgym.core.policy import Script
 from agentgym.core.trajectory import Trajectory, read_jsonl
 from agentgym.interop.episodes import CalledEpisode
-from agentgym.tools.mcp_server.app import make_mcp_app
 from agentgym.tools.mcp_server.choosing import Choice
 from agentgym.tools.mcp_server.content import prompt_messages
 from agentgym.tools.mcp_server.hosting import Hosting
@@ -38,15 +37,13 @@ from tests.doc_blocks import ROOT
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
-from tests.serving_cases import running
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
 
 TOKEN = "a-token-for-this-test"
 COMMAND = ["-m", "agentgym", "serve", "env"]
 SEEDS = (3, 4)
-COUNTER, SHOWN = "tests.counter_env:Counter", "tests.interop.mcp_envs:Shown"
+COUNTER = "tests.counter_env:Counter"
 
 Session = AbstractAsyncContextManager[ClientSession]
 
@@ -246,24 +243,6 @@ def test_a_client_without_the_token_is_refused(served: Callable[..., Served]):
     assert [answer.status_code for answer in answers] == [401, 401]
 
 
-def test_a_full_server_refuses_a_session_until_an_idle_one_has_ended(served: Callable[..., Served]):
-    server = served(COUNTER, "--sessions", "1", "--idle-s", "1")
-
-    async def play() -> int:
-        async with by_http(server.url) as session:
-            await session.call_tool("add", {"number": 1})
-            hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}
-            headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
-            refused = httpx.post(server.url, json=hello, headers=headers)
-            assert await asyncio.to_thread(eventually, lambda: len(server.records()) == 1)
-            async with by_http(server.url) as other:
-                await other.call_tool("done", {})
-            return refused.status_code
-
-    assert asyncio.run(play()) == 503
-    assert [(record.reason, len(record.model_turns)) for record in server.records()] == [("time", 1), ("answered", 1)]
-
-
 def test_the_reward_is_hidden_until_the_end(tmp_path: Path):
     async def play() -> None:
         async with in_process(COUNTER, tmp_path / "out", choice=Choice("counter/train/1")) as session:
@@ -308,40 +287,3 @@ def test_a_mistake_is_a_result_and_an_infrastructure_failure_a_protocol_error(tm
     [record] = read_jsonl(tmp_path / "out")
     assert (record.failed, record.reason, record.component, len(record.turns)) == (True, "infrastructure", "step", 3)
     assert record.error == "InfrastructureError: the server is gone"
-
-
-@each_row("query", [{"task": "no/such/task"}, {"seed": "x"}, {"colour": "red"}])
-def test_a_wrong_query_is_a_usage_error(served: Callable[..., Served], query: dict[str, str]):
-    server = served(COUNTER)
-
-    async def play() -> Any:
-        async with by_http(server.url, **query) as session:
-            await session.list_tools()
-
-    with pytest.raises(ExceptionGroup) as caught:
-        asyncio.run(play())
-    error: Any = caught.value
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, McpError)
-    assert error.error.data == {"kind": "usage"}
-    assert server.records() == []
-
-
-@each_row("body", [b"", b"{", b"\xff", b"[" * 3_000, b"9" * 5_000])
-def test_a_body_that_is_not_json_is_refused_without_side_effects(body: bytes):
-    app = make_mcp_app(Hosting(COUNTER), TOKEN)
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Accept": "application/json"}
-    with running(app) as server:
-        refused = server.client.post("/mcp", content=body, headers=headers)
-        assert (refused.status_code, "not JSON" in refused.json()["detail"]) == (400, True)
-        response = server.client.post("/mcp", json=_INITIALIZE, headers=headers)
-        assert "result" in response.json()
-
-
-_INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
-}

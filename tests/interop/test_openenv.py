@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,25 +175,3 @@ def test_the_example_of_the_page_runs():
     exec(compile(app.text, "openenv.md", "exec"), names)
     with running(names["app"]) as url:
         exec(compile(client.text.replace("http://localhost:8000", url), "openenv.md", "exec"), {})
-
-
-def test_tools_may_have_arguments_of_any_name():
-    from agentgym.interop.served.openenv import call
-
-    action = call("note", "I write it down.", name="a", text="b", self="c")
-    assert action.arguments == {"name": "a", "text": "b", "self": "c"}
-    assert (action.tool_name, action.metadata) == ("note", {"text": "I write it down."})
-
-
-def test_openenv_validate_gives_the_table_of_the_page_for_a_folder(tmp_path: Path):
-    """Checks are skipped if OpenEnv has no grader for them, or if they need an image."""
-    page = (DOCS / "interop" / "openenv.md").read_text(encoding="utf-8")
-    [manifest] = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
-    (tmp_path / "openenv.yaml").write_text(manifest, encoding="utf-8")
-    report = validated("--skip-build", str(tmp_path))
-    rows = [f"| `{row['check_id']}` | {row['status']} | {reason_in(row)} |" for row in report["results"]]
-    assert "\n".join(rows) in page
-
-
-def reason_in(result: dict[str, Any]) -> str:
-    return "" if result["status"].upper() == "PASS" else result["evidence"][0]

@@ -104,16 +104,3 @@ def test_no_more_play_than_the_environment_allows(counts: type[CountedEnv]):
     run(work)
     assert most == 2
     assert len(counts.closed) == len(counts.opened) == 2
-
-
-def test_each_event_loop_has_environments_of_its_own(counts: type[CountedEnv]):
-    pooled = PooledEpisodes(EnvFactory(COUNTED, {"dialect": "native"}))
-
-    async def once() -> None:
-        await pooled.give_back(await finished(pooled))
-        await pooled.close_if_idle()
-
-    for _ in range(2):
-        asyncio.run(once())
-    assert len(counts.opened) == 2
-    assert counts.closed == counts.opened

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import gymnasium
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformObservation, TransformReward
 
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
@@ -55,29 +53,6 @@ def test_vector_environments_play_served_ones_as_native_ones(url: str):
     native = played(SyncVectorEnv([lambda: agentgym.make("guess")] * 3))
     assert played(SyncVectorEnv([partial(made, url)] * 3)) == native
     assert played(AsyncVectorEnv([partial(made, url)] * 3, shared_memory=False, context="spawn")) == native
-
-
-def test_wrappers_wrap_a_served_environment(url: str):
-    short = RecordEpisodeStatistics(TimeLimit(made(url), 2))
-    env = TransformReward(
-        TransformObservation(short, lambda messages: messages[-1:], None), lambda reward: float(reward) - 1.0
-    )
-    observation, _ = env.reset(seed=1)
-    assert len(observation) == 1
-    env.step(guess(1))
-    _, reward, _, truncated, info = env.step(guess(2))
-    assert (reward, truncated, info["episode"]["l"]) == (-1.0, True, 2)
-    env.close()
-
-
-def test_gymnasium_makes_it_by_name(url: str):
-    gymnasium.register("served/guess-v0", "agentgym.interop.served.remote_env:RemoteEnv", disable_env_checker=True)
-    try:
-        env = gymnasium.make("served/guess-v0", url=url, env="guess", token=TOKEN)
-        assert env.reset(seed=1)[1]["task"] == agentgym.make("guess").reset(seed=1)[1]["task"]
-        env.close()
-    finally:
-        gymnasium.registry.pop("served/guess-v0")
 
 
 class Softmax:

@@ -109,17 +109,6 @@ def test_a_broken_environment_changes_nothing_of_an_episode(player: Player, wher
 
 
 @both
-def test_the_broken_environment_is_closed(player: Player):
-    play = player()
-    play.begin()
-    Breaking.breaks = {"roll": 2}
-    play.call("roll")
-    assert (Breaking.makes, Breaking.closed) == (3, 2)
-    play.episode.close()
-    assert Breaking.closed == 3
-
-
-@both
 def test_after_the_last_attempt_the_episode_has_failed_and_has_no_reward(player: Player):
     play = player(attempts=2)
     play.begin()

@@ -11,7 +11,7 @@ from tests.interop.theirs import failed_checks, hold_caveats, imported, named_ch
 
 imported("textarena")
 
-from agentgym.base.errors import InfrastructureError, ToolError  # noqa: E402
+from agentgym.base.errors import InfrastructureError  # noqa: E402
 from agentgym.core.engine.steps import StepResult  # noqa: E402
 from agentgym.core.messages import text_of  # noqa: E402
 from agentgym.interop.envs.textarena import TextArenaEnv, legal_moves  # noqa: E402
@@ -51,14 +51,6 @@ def test_the_page_says_what_is_named(kwargs: dict[str, Any]):
     hold_caveats("textarena", kwargs["game"], TextArenaEnv(**kwargs))
 
 
-def test_the_opponent_answers_each_move_and_its_words_have_its_name():
-    env, _ = begun("ConnectFour-v0", FIRST, opponent=opponents.last_column)
-    text = text_of(env.step("[col 0]").observation[-1])
-    assert "[Player 1] [col 6]" in text
-    assert "[col 0]" not in text  # the agent's own words
-    assert text.rstrip().endswith("X . . . . . O")
-
-
 @each_row("index", [FIRST, SECOND])
 def test_rewards_are_those_of_the_agents_seat(index: int):
     env, _ = begun("ConnectFour-v0", index, opponent=opponents.two_columns)
@@ -79,46 +71,18 @@ def test_the_agents_second_invalid_move_loses():
     assert (lost.info["ending"], lost.info["rewards"]) == ("invalid_moves", {"outcome": 0.0, "reward": -1.0})
 
 
-def test_a_text_on_which_the_game_would_search_for_minutes_is_refused():
-    env, _ = begun("ConnectFour-v0", FIRST, opponent=opponents.last_column)
-    refused = env.step("[" * 200_000)
-    assert "at most 4,000 characters" in text_of(refused.observation[-1])
-    assert not refused.terminated
-
-
 def test_an_opponent_that_breaks_the_rules_loses_under_a_name_of_its_own():
     env, _ = begun("Nim-v0", FIRST, opponent=opponents.nonsense)
     won = env.step("[0 1]")
     assert (won.info["ending"], won.info["rewards"]["reward"]) == ("opponent_invalid_moves", 1.0)
 
 
-def told_off(messages: str) -> str:
-    raise ToolError("not a mistake of the model")
-
-
-@each_row(
-    "opponent, problem",
-    [
-        (opponents.broken, "ConnectionError: the model is away"),
-        (told_off, "the opponent: .*not a mistake of the model"),
-        (opponents.silent, "a move must be text, not None"),
-    ],
-)
-def test_an_opponent_that_breaks_is_an_infrastructure_error(opponent: Any, problem: str):
-    env, _ = begun("Nim-v0", FIRST, opponent=opponent)
-    with pytest.raises(InfrastructureError, match=problem):
+def test_an_opponent_that_breaks_is_an_infrastructure_error():
+    env, _ = begun("Nim-v0", FIRST, opponent=opponents.broken)
+    with pytest.raises(InfrastructureError, match="ConnectionError: the model is away"):
         env.step("[0 1]")
 
 
-@each_row(
-    "text, moves",
-    [
-        ("Available Moves: '[0]', '[4]'", ["[0]", "[4]"]),
-        ("Valid moves: [e2e4], [d2d4]\n[Player 0] [e2e4]", ["[e2e4]", "[d2d4]"]),
-        ("Your available actions are: '[check]', '[bet]'", ["[check]", "[bet]"]),
-        ("Valid moves: [1]\nValid moves: [2]", ["[2]"]),
-        ("Moves look like '[4]'.", []),
-    ],
-)
-def test_the_moves_that_a_game_listed_last_are_read(text: str, moves: list[str]):
-    assert legal_moves(text) == moves
+def test_the_moves_that_a_game_listed_last_are_read():
+    assert legal_moves("Valid moves: [1]\nValid moves: [e2e4], [d2d4]\n[Player 0] [e2e4]") == ["[e2e4]", "[d2d4]"]
+    assert legal_moves("Moves look like '[4]'.") == []

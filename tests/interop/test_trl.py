@@ -7,8 +7,6 @@ import inspect
 import math
 import pickle
 import re
-import subprocess
-import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -16,20 +14,18 @@ from typing import Any
 
 import pytest
 
-from agentgym.base.errors import BrokenTask, InfrastructureError, UsageError
+from agentgym.base.errors import BrokenTask, InfrastructureError
 from agentgym.core.dialects import get_dialect
 from agentgym.core.endings import Reason
 from agentgym.core.env import Env
 from agentgym.core.messages import Pictured, ToolCall
 from agentgym.core.registry import load_class, make
-from agentgym.core.schema_tool import SchemaTool
 from agentgym.core.task import Task, TaskList
 from agentgym.core.toolset import tool
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.interop.trainers.trl import (
     BROKEN,
     TooManyFailures,
-    _method,
     environment_class,
     episode_of,
     rows,
@@ -172,14 +168,6 @@ def test_a_failed_episode_has_no_reward_and_is_hidden_from_the_policy(shaky: typ
     assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [5.0]
 
 
-def test_further_reward_functions_leave_out_an_episode_whose_grading_fails(shaky: type[ShakyEnv]):
-    environment = begun(attempts=1)
-    environment.add()
-    shaky.breaks = 1
-    assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [None]
-    assert environment.get_reward() is None
-
-
 class UngradableEnv(ShakyEnv):
     """Its gold is wrong, which shows in a tool or at the end."""
 
@@ -210,19 +198,6 @@ def test_too_many_failures_end_the_training_with_a_base_exception(shaky: type[Sh
     assert not issubclass(TooManyFailures, Exception)
 
 
-def test_episodes_that_succeed_end_a_row_of_failures(shaky: type[ShakyEnv]):
-    environment = begun(attempts=1, stop_after=2)
-    row = rows(SHAKY, count=1)[0]
-    for _ in range(3):
-        shaky.breaks = 1
-        environment.add()
-        assert environment.get_reward() is None
-        environment.reset(**row)
-        environment.done()
-        assert environment.get_reward() == 1.0
-        environment.reset(**row)
-
-
 def test_instances_are_used_again_and_leave_nothing(shaky: type[ShakyEnv]):
     before = shaky.open_now
     environment = begun()
@@ -239,34 +214,6 @@ def test_instances_are_used_again_and_leave_nothing(shaky: type[ShakyEnv]):
     assert shaky.open_now == before
 
 
-@pytest.mark.real
-def test_instances_are_closed_when_the_program_ends():
-    program = f"""
-from agentgym.core.registry import load_class
-from agentgym.interop.trainers.trl import environment_class, rows
-environment = environment_class({SHAKY!r})()
-environment.reset(**rows({SHAKY!r}, count=1)[0])
-kind = load_class({SHAKY!r})
-kind.release = lambda self: print("released")
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "released" in done.stdout
-
-
-def test_a_row_without_task_or_seed_is_refused():
-    with pytest.raises(UsageError, match=r"task_id and seed.*rows\("):
-        environment_class(SHAKY)().reset(prompt=[{"role": "user", "content": "Count."}])
-
-
-def test_a_prompt_of_another_episode_is_refused_and_an_empty_one_filled():
-    environment = environment_class(SHAKY)()
-    row = rows(SHAKY, count=1)[0]
-    with pytest.raises(UsageError, match="make the rows again"):
-        environment.reset(**{**row, "prompt": [{"role": "user", "content": "Something else."}]})
-    filled = environment.reset(**{**row, "prompt": [{"role": "user", "content": ""}]})
-    assert filled == "\n\n".join(message["content"] for message in row["prompt"])
-
-
 def test_pictures_are_blocks_as_trl_takes_them():
     image = pytest.importorskip("PIL.Image", reason="needs the [web] extra")
     assert begun().show().endswith("(A picture was shown here, which you cannot see.)")
@@ -280,48 +227,6 @@ def test_generated_classes_go_to_other_processes():
     again = pickle.loads(pickle.dumps(kind))
     assert again.__name__ == kind.__name__ == "ShakyEnv"
     assert again.plan == kind.plan
-
-
-class OddlyNamedEnv(ShakyEnv):
-    """Has a tool that TRL would call itself."""
-
-    @tool
-    def reset_it(self) -> str:
-        """Begin again."""
-        return ""
-
-    @tool(name="get_reward")
-    def pay(self) -> str:
-        """Take money."""
-        return ""
-
-
-def test_tools_that_trl_would_take_for_something_else_are_refused():
-    with pytest.raises(UsageError, match="'get_reward'"):
-        environment_class("tests.interop.test_trl:OddlyNamedEnv")
-
-
-@pytest.mark.train
-@each_row(
-    "part, kind",
-    [
-        ({"$ref": "#/$defs/point"}, {"type": "object"}),
-        ({"type": "array", "items": {"$ref": "#/$defs/side"}}, {"type": "array", "items": {"type": "string"}}),
-        ({"enum": [[1], {"b": 2}]}, {}),
-        ({"enum": []}, {}),
-        (True, {}),
-    ],
-)
-def test_trl_reads_the_schemas_of_other_servers_tools(part: Any, kind: dict[str, Any]):
-    named = {"point": {"type": "object", "properties": {"x": {"$ref": "#/$defs/point"}}}, "side": {"type": "string"}}
-    parameters = {"type": "object", "properties": {"a": part}, "$defs": named}
-    whole = "Do it.\n\nArgs:\n    a: How.\n    b: Nothing.\n\nReturns:\n    What was done."
-    act = SchemaTool({"name": "act", "description": whole, "parameters": parameters}, str)
-    transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
-    function = transformers.utils.get_json_schema(_method(act))["function"]
-    assert function["parameters"]["properties"] == {"a": {**kind, "description": "a"}}
-    assert function["description"].startswith("Do it.")
-    assert "What was done." in function["description"]
 
 
 class Driver:

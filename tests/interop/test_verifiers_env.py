@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 import pytest
@@ -53,14 +52,6 @@ def of_one_turn(*functions: Any) -> Any:
     return lambda: vf.SingleTurnEnv(dataset=rows(0, 3), rubric=vf.Rubric(funcs=[*functions]))
 
 
-def test_an_environment_of_one_turn_ends_without_being_cut_off():
-    env = VerifiersEnv(of_one_turn(exact))
-    for answer, ending in (("7", "solved"), ("8", "over")):
-        env.reset(seed=0, options={"split": "train", "index": 2})
-        last = env.step(answer)
-        assert (last.terminated, last.truncated, last.info["ending"]) == (True, False, ending)
-
-
 def test_a_rubric_for_groups_or_without_functions_is_refused_at_once():
     def ranked(completions) -> list[float]:
         return [0.0 for _ in completions]
@@ -74,12 +65,6 @@ def test_a_rubric_for_groups_or_without_functions_is_refused_at_once():
 def test_the_page_says_what_is_named(held_out: bool):
     example = f"a ToolEnv {'with' if held_out else 'without'} rows for evaluation"
     hold_caveats("verifiers", example, VerifiersEnv(load_environment, {"held_out": held_out}))
-
-
-def test_making_it_leaves_signals_alone():
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    VerifiersEnv(load_environment)
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import types
@@ -108,14 +107,6 @@ def test_a_limit_of_verifiers_ends_the_episode_by_its_name_and_it_is_graded(tmp_
         [episode] = evaluated(url, tmp_path, PROBE, *words)
     info = trace_of(episode)["info"]["agentgym"]
     assert (info["ending"], info["reward"], info["truncated"]) == ("max_turns", 0.5, True)
-
-
-def test_a_task_is_valid_if_our_solution_solves_it():
-    from agentgym.interop.trainers.verifiers_tasks import AgentGymConfig, AgentGymTaskset
-
-    [task] = AgentGymTaskset(AgentGymConfig(env="guess", count=1)).load()
-    assert asyncio.run(task.validate(None))
-    assert "gold" not in task.data.model_dump()
 
 
 def test_the_command_of_the_page_runs(tmp_path: Path):
