@@ -90,24 +90,6 @@ def _parts(text: str) -> tuple[str, dict[str, Any]]:
 
 
 @peers
-def test_a_function_that_was_held_back_can_be_called_from_its_turn_on(env: BFCLEnv):
-    begin(env, "miss_func_0")
-    [(turn, [held, *_])] = env.task.data["held_out"].items()
-    name = held["name"]
-    arguments = dict.fromkeys(held["parameters"].get("required", ()), "x")
-    refused = call(env, name, **arguments)
-    assert refused.startswith("Error: ")
-    text = ""
-    for _ in range(int(turn)):
-        text = text_of(say(env).observation[0])
-    assert name in text
-    assert text.endswith("What about now?")
-    assert not call(env, name, **arguments).startswith("Error: ")
-    begin(env, "miss_func_0")
-    assert name not in env.tools.names
-
-
-@peers
 def test_a_request_with_too_many_turns_ends_the_episode(env: BFCLEnv):
     limited = BFCLEnv(categories="base", steps=3)
     begin(limited, "base_0")

@@ -9,18 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.base.errors import UsageError
 from agentgym.cli.app import app
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, assistant
 from agentgym.core.policy import steps
 from agentgym.core.task import Task
 from agentgym.envs.code import CodeEnv
-from agentgym.envs.guess import GuessEnv
 from agentgym.envs.sql import SQLEnv
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.terminal import TerminalEnv
-from agentgym.tasks.exporting.export import export_harbor
 from agentgym.tasks.folders import FolderTasks
 from tests.harbor_folders import IS_ROOT, exported, judge, machine_of, solve
 from tests.rows import each_row
@@ -178,14 +175,6 @@ def test_the_command_writes_folders_that_we_read(tmp_path: Path):
     assert source.left_out == ()
     again = CliRunner().invoke(app, words)
     assert again.exit_code != 0
-
-
-def test_tasks_that_cannot_be_written_are_refused_with_a_reason(tmp_path: Path):
-    with pytest.raises(UsageError, match="has no method harbor_folder"):
-        export_harbor(GuessEnv(), "agentgym/guess-v0", [], tmp_path, "image")
-    env = SQLEnv(engine="duckdb")
-    with pytest.raises(UsageError, match="engine=sqlite"):
-        env.harbor_folder(env.tasks.get("test", 0))
 
 
 def terminal(folder: Path) -> TerminalEnv:

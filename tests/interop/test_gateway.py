@@ -222,12 +222,6 @@ def test_a_failing_policy_fails_the_episode_unless_the_agent_retries():
         )
 
 
-def test_a_conversation_that_is_too_long_is_refused_with_openais_code():
-    gateway = gateway_of(Speaker(lambda _: "Yes.", context=30))
-    answer = Client(gateway).chat([{"role": "user", "content": "x" * 40}])
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "context_length_exceeded")
-
-
 def test_a_turn_beyond_the_agents_limit_is_cut_and_marked_as_cut():
     gateway = gateway_of(Speaker(lambda _: "A long story."), limits=Limits(max_new_tokens=10))
     for limit, text in ((4, "A lo"), (100, "A long sto")):

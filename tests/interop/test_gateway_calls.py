@@ -89,16 +89,6 @@ def test_reasoning_that_comes_back_in_a_field_of_its_own_is_part_of_the_turn(nam
     assert [len(row.turns) for row in gateway.find("one").reward(1.0)] == [2]
 
 
-def test_log_probabilities_are_sent_on_request():
-    client = Client(gateway_of(Speaker(lambda _: "Yes.")))
-    tokens = client.chat([USER], logprobs=True, top_logprobs=0).json()["choices"][0]["logprobs"]["content"]
-    assert [(token["token"], token["logprob"]) for token in tokens] == [
-        *zip("Yes.", (-0.1, -0.2, -0.3, -0.4), strict=True)
-    ]
-    lines = client.chat([USER], logprobs=True, stream=True).text.split("\n\n")
-    assert json.loads(lines[0].removeprefix("data: "))["choices"][0]["logprobs"]["content"] == tokens
-
-
 @each_row(
     "options",
     [

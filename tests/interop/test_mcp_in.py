@@ -77,18 +77,11 @@ def test_a_program_starts_and_ends_with_each_episode():
 
 def test_schemas_are_unchanged_and_the_environment_keeps_its_own_tools(url: str):
     connection = McpConnection()
-    try:
-        listed = {tool.name: tool for tool in connection.open(McpServer(url=url))}
-        tools = mcp_tools(connection, McpServer(url=url, only=["write"], prefix="notes_"))
-    finally:
-        connection.close()
-    assert [tool.schema["function"] for tool in tools] == [
-        {
-            "name": "notes_write",
-            "description": "Write a note, over what was there.",
-            "parameters": listed["write"].inputSchema,
-        }
-    ]
+    listed = {tool.name: tool for tool in connection.open(McpServer(url=url))}
+    [write] = mcp_tools(connection, McpServer(url=url, only=["write"], prefix="notes_"))
+    connection.close()
+    function = {"name": "notes_write", "description": "Write a note, over what was there."}
+    assert write.schema["function"] == function | {"parameters": listed["write"].inputSchema}
     env = NotesEnv(url=url, dialect="native")
     info = env.reset(seed=0)[1]
     env.close()

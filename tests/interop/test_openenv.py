@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from agentgym.core.messages import ToolCall, shown_pictures, text_of
 from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold
-from tests.interop.peers import needs
+from tests.interop.peers import by_task, needs
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
@@ -71,7 +71,7 @@ class Driver:
         indices = [index for index in range(len(episodes)) for _ in range(attempts)]
         with served(PROBE) as url, ThreadPoolExecutor(len(indices)) as pool:
             results = list(pool.map(lambda index: play(url, episodes[index], seed + index, index), indices))
-        return [results[start : start + attempts] for start in range(0, len(indices), attempts)]
+        return by_task(results, attempts)
 
 
 def play(url: str, moves: Moves, seed: int, index: int) -> Seen:

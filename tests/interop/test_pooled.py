@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 import pytest
@@ -46,15 +45,6 @@ def counts() -> type[CountedEnv]:
     return Loaded
 
 
-def run(work: Callable[[PooledEpisodes], Awaitable[None]]) -> None:
-    async def main() -> None:
-        pooled = PooledEpisodes(EnvFactory(COUNTED, {"dialect": "native"}))
-        await work(pooled)
-        await pooled.close()
-
-    asyncio.run(main())
-
-
 async def finished(pooled: PooledEpisodes, seed: int = 0) -> CalledEpisode:
     episode = await pooled.take()
     await episode.abegin(seed=seed)
@@ -62,18 +52,12 @@ async def finished(pooled: PooledEpisodes, seed: int = 0) -> CalledEpisode:
     return episode
 
 
-def test_an_environment_that_finished_an_episode_plays_the_next_one(counts: type[CountedEnv]):
-    async def work(pooled: PooledEpisodes) -> None:
+def test_environments_are_used_again_unless_broken_or_in_an_episode(counts: type[CountedEnv]):
+    async def work() -> None:
+        pooled = PooledEpisodes(EnvFactory(COUNTED, {"dialect": "native"}))
         for seed in range(3):
             await pooled.give_back(await finished(pooled, seed))
-
-    run(work)
-    assert len(counts.opened) == 1
-    assert counts.closed == counts.opened
-
-
-def test_an_environment_that_broke_or_is_in_an_episode_is_closed(counts: type[CountedEnv]):
-    async def work(pooled: PooledEpisodes) -> None:
+        assert len(counts.opened) == 1
         broken = await pooled.take()
         await broken.abegin(seed=0)
         with pytest.raises(InfrastructureError):
@@ -84,14 +68,17 @@ def test_an_environment_that_broke_or_is_in_an_episode_is_closed(counts: type[Co
         await pooled.give_back(halfway)
         assert counts.closed == [broken.env, halfway.env]
         assert broken.env is not halfway.env
+        await pooled.close()
 
-    run(work)
+    asyncio.run(work())
 
 
 def test_no_more_play_than_the_environment_allows(counts: type[CountedEnv]):
     most = 0
 
-    async def work(pooled: PooledEpisodes) -> None:
+    async def work() -> None:
+        pooled = PooledEpisodes(EnvFactory(COUNTED, {"dialect": "native"}))
+
         async def play(seed: int) -> None:
             nonlocal most
             episode = await finished(pooled, seed)
@@ -100,7 +87,8 @@ def test_no_more_play_than_the_environment_allows(counts: type[CountedEnv]):
             await pooled.give_back(episode)
 
         await asyncio.gather(*map(play, range(6)))
+        await pooled.close()
 
-    run(work)
+    asyncio.run(work())
     assert most == 2
     assert len(counts.closed) == len(counts.opened) == 2

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-import os
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -180,16 +177,6 @@ def test_a_step_beyond_the_time_limit_ends_the_session():
         assert count_of(env) == 1
 
 
-def test_a_client_of_a_full_server_waits_and_finally_gives_up():
-    with served(HELD, sessions=1) as server:
-        first = server.env()
-        with pytest.raises(InfrastructureError, match="all 1 sessions of the server are taken"):
-            server.env(reconnect_s=0.1)
-        threading.Timer(0.3, first.close).start()
-        with closing(server.env(reconnect_s=30.0)) as second:
-            assert second.reset(seed=1)[1]["task"] == "held/train/0"
-
-
 @each_row("token", ["", TOKEN[:-1] + "x", TOKEN + "x"])
 def test_a_wrong_token_is_refused_at_once(held: Served, token: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("AGENTGYM_TOKEN", raising=False)
@@ -205,15 +192,6 @@ def test_the_token_comes_from_the_environment_and_is_not_shown(held: Served, mon
         assert TOKEN not in repr(env._connection._address)
 
 
-def test_a_task_that_differs_on_the_server_is_refused(env: RemoteEnv):
-    task = env.tasks.get("train", 0)
-    other = copy.copy(task)
-    other.__dict__["hash"] = "another"
-    with pytest.raises(TaskError, match="differs on the server"):
-        env.reset(options={"task": other})
-    assert env.reset(options={"task": task})[1]["task"] == task.id
-
-
 def test_gold_stays_on_the_server(env: RemoteEnv):
     task = env.tasks.get("train", 0)
     assert (task.gold, task.data, env.task.gold) == ({}, {}, {})
@@ -222,19 +200,3 @@ def test_gold_stays_on_the_server(env: RemoteEnv):
         next(iter(env.solution(task)))
     with pytest.raises(UsageError, match="--reveal"):
         env.failing(task)
-
-
-@pytest.mark.real
-def test_a_forked_child_leaves_the_session_to_its_parent(env: RemoteEnv):
-    assert count_of(env) == 1
-    child = os.fork()
-    if not child:
-        try:
-            env.reset(seed=1)
-            count = count_of(env)
-            env.close()
-            os._exit(0 if count == 1 else 1)
-        finally:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert count_of(env) == 2

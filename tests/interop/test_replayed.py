@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from gymnasium.error import ResetNeeded
@@ -54,92 +53,71 @@ class Breaking(ProbeEnv):
 
 
 @pytest.fixture(autouse=True)
-def sound() -> Iterator[None]:
+def sound() -> None:
     Breaking.breaks, Breaking.makes, Breaking.closed, Breaking.forgets = {}, 0, 0, False
-    with asyncio.Runner() as Later.loop:
-        yield
 
 
-class Now:
-    """Plays in the calling thread."""
+class Player:
+    """Plays in the calling thread, or on an event loop."""
 
-    def __init__(self, **settings: Any):
+    def __init__(self, *, is_async: bool = False, **settings: Any):
         self.episode = ReplayedEpisode(lambda: Breaking(dialect="native"), **settings)
+        self.is_async = is_async
 
     def begin(self, seed: int | None = 7) -> str:
-        return text_of(self.episode.begin(seed=seed, options={"index": 0})[-1])
+        return self._done("begin", seed=seed, options={"index": 0})
 
     def call(self, name: str, **arguments: Any) -> str:
-        return text_of(self.episode.call(name, arguments)[-1])
+        return self._done("call", name, arguments)
 
-    def end(self, reason: Reason = Reason.GAVE_UP) -> float:
-        return self.episode.end(reason)
+    def _done(self, what: str, *arguments: Any, **more: Any) -> Any:
+        method = getattr(self.episode, f"a{what}" if self.is_async else what)
+        messages = loop.run(method(*arguments, **more)) if self.is_async else method(*arguments, **more)
+        return messages if isinstance(messages, float) else text_of(messages[-1])
 
-
-class Later(Now):
-    """Plays on an event loop."""
-
-    loop: ClassVar[asyncio.Runner]
-
-    def begin(self, seed: int | None = 7) -> str:
-        return text_of(self.loop.run(self.episode.abegin(seed=seed, options={"index": 0}))[-1])
-
-    def call(self, name: str, **arguments: Any) -> str:
-        return text_of(self.loop.run(self.episode.acall(name, arguments))[-1])
-
-    def end(self, reason: Reason = Reason.GAVE_UP) -> float:
-        return self.loop.run(self.episode.aend(reason))
+    def end(self) -> float:
+        return self._done("end", Reason.GAVE_UP)
 
 
-Player = Callable[..., Now]
-both = pytest.mark.parametrize("player", [Now, Later])
+loop = asyncio.Runner()
 
 
-@both
+@each_row("is_async", [False, True])
 @each_row("where", ["begin", "roll", "end"])
-def test_a_broken_environment_changes_nothing_of_an_episode(player: Player, where: str):
+def test_a_broken_environment_changes_nothing_of_an_episode_and_is_closed(is_async: bool, where: str):
     def played() -> list[Any]:
-        play = player()
+        play = Player(is_async=is_async)
         read = [play.begin(), play.call("roll"), play.call("pay", amount=0.5), play.call("roll")]
-        return [*read, play.end(), play.episode.turn_rewards, play.episode.ending]
+        read += [play.end(), play.episode.turn_rewards, play.episode.ending]
+        play.episode.close()
+        return read
 
     expected = played()
     Breaking.breaks = {where: 1}
     assert played() == expected
+    assert Breaking.makes == Breaking.closed
 
 
-@both
-def test_after_the_last_attempt_the_episode_has_failed_and_has_no_reward(player: Player):
-    play = player(attempts=2)
+def test_after_the_last_attempt_the_episode_has_failed_and_has_no_reward():
+    play = Player(attempts=2)
     play.begin()
     Breaking.breaks = {"roll": 2}
     with pytest.raises(InfrastructureError, match="broke at roll"):
         play.call("roll")
     assert play.episode.has_failed
-    with pytest.raises(ResetNeeded):
-        play.call("roll")
-    with pytest.raises(ResetNeeded):
-        play.end()
+    for again in (lambda: play.call("roll"), play.end):
+        with pytest.raises(ResetNeeded):
+            again()
     play.begin()
     assert "It is" in play.call("roll")
 
 
-@both
-def test_an_episode_that_would_go_on_differently_fails(player: Player):
-    Breaking.forgets = True
-    play = player()
-    play.begin()
+@each_row("seed, forgets, match", [(7, True, "answered a turn with other messages"), (None, False, "without a seed")])
+def test_an_episode_that_would_go_on_differently_fails(seed: int | None, forgets: bool, match: str):
+    Breaking.forgets = forgets
+    play = Player()
+    play.begin(seed)
     play.call("roll")
     Breaking.breaks = {"roll": 1}
-    with pytest.raises(InfrastructureError, match="answered a turn with other messages"):
-        play.call("roll")
-
-
-@both
-def test_an_episode_without_a_seed_is_not_played_again_once_it_has_begun(player: Player):
-    play = player()
-    Breaking.breaks = {"begin": 1}
-    play.begin(seed=None)
-    Breaking.breaks = {"roll": 1}
-    with pytest.raises(InfrastructureError, match="without a seed"):
+    with pytest.raises(InfrastructureError, match=match):
         play.call("roll")

@@ -28,7 +28,7 @@ from agentgym.base.errors import InfrastructureError
 from agentgym.core.messages import ToolCall
 from tests.endpoints import Fake, Said
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import as_completion, needs, run_page, seen_in
+from tests.interop.peers import as_completion, by_task, needs, run_page, seen_in
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
@@ -160,7 +160,7 @@ class Driver:
             done = asyncio.run(engine.execute_tasks(rows, [str(row["seed"]) for row in rows]))
             engine.shutdown()
         results = list(map(as_seen, done))
-        return [results[start : start + attempts] for start in range(0, len(results), attempts)]
+        return by_task(results, attempts)
 
 
 def named(index: int, seed: int) -> dict[str, Any]:

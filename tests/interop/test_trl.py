@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import math
 import pickle
 import re
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from agentgym.base.errors import BrokenTask, InfrastructureError
-from agentgym.core.dialects import get_dialect
 from agentgym.core.endings import Reason
 from agentgym.core.env import Env
 from agentgym.core.messages import Pictured, ToolCall
@@ -34,7 +31,7 @@ from agentgym.interop.trainers.trl import (
 from tests.chat_templates import tokenizer_of
 from tests.interop import probe_env
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import run_page
+from tests.interop.peers import by_task, conversation, in_hermes, run_page
 from tests.interop.probe_env import PNG, PROBE
 from tests.rows import each_row
 
@@ -107,44 +104,24 @@ def begun(env: str = SHAKY, index: int = 0, **arguments: Any) -> Any:
     return environment
 
 
-def one_of_each_kind() -> list[str]:
-    """An id of each environment; MiniWoB has many with the same tools."""
-    ids = list(ENVIRONMENTS)
-    return [env_id for env_id in ids if "miniwob" not in env_id] + [
-        next(env_id for env_id in ids if "miniwob" in env_id)
-    ]
-
-
 @pytest.mark.train
-@each_row("env_id", one_of_each_kind())
+@each_row("env_id", [name for name in ENVIRONMENTS if "miniwob" not in name])
 def test_trl_reads_the_schemas_that_the_tools_have(env_id: str):
     transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
-    environment = environment_class(env_id)()
-    read = {
-        name: transformers.utils.get_json_schema(getattr(environment, name))
-        for name, _ in inspect.getmembers(type(environment), inspect.isfunction)
-        if name not in ("reset", "get_reward") and not name.startswith("_")
-    }
-    instance = make(env_id)
-    assert read == {schema["function"]["name"]: in_trl_s_words(schema) for schema in instance.tools.schemas}
+    environment, instance = environment_class(env_id)(), make(env_id)
+    for schema in instance.tools.schemas:
+        function = schema["function"]
+        read = transformers.utils.get_json_schema(getattr(environment, function["name"]))["function"]
+        ours, theirs = function["parameters"], read["parameters"]
+        assert (read["name"], read["description"]) == (function["name"], function["description"])
+        assert (theirs["properties"].keys(), theirs.get("required")) == (
+            ours["properties"].keys(),
+            ours.get("required"),
+        )
+        for name, part in theirs["properties"].items():
+            assert part["description"] == ours["properties"][name]["description"]
+            assert part.get("type") == ours["properties"][name].get("type", part.get("type"))
     instance.close()
-
-
-def in_trl_s_words(schema: Any) -> Any:
-    """A schema as TRL writes it: without defaults, and `nullable` for what may be null."""
-    function = schema["function"]
-    properties = {name: plain(part) for name, part in function["parameters"]["properties"].items()}
-    parameters = {"type": "object", "properties": properties}
-    if required := function["parameters"].get("required"):
-        parameters["required"] = required
-    return {"type": "function", "function": {**function, "parameters": parameters}}
-
-
-def plain(part: dict[str, Any]) -> dict[str, Any]:
-    schema = {key: value for key, value in part.items() if key not in ("default", "anyOf")}
-    for option in part.get("anyOf", ()):
-        schema |= {"nullable": True} if option == {"type": "null"} else option
-    return schema
 
 
 def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
@@ -198,30 +175,6 @@ def test_too_many_failures_end_the_training_with_a_base_exception(shaky: type[Sh
     assert not issubclass(TooManyFailures, Exception)
 
 
-def test_instances_are_used_again_and_leave_nothing(shaky: type[ShakyEnv]):
-    before = shaky.open_now
-    environment = begun()
-    row = rows(SHAKY, count=1)[0]
-    for _ in range(20):
-        environment.reset(**row)
-        environment.add()
-        environment.get_reward()
-    assert shaky.open_now == before + 1
-    gone = weakref.ref(environment)
-    del environment
-    gc.collect()
-    assert gone() is None
-    assert shaky.open_now == before
-
-
-def test_pictures_are_blocks_as_trl_takes_them():
-    image = pytest.importorskip("PIL.Image", reason="needs the [web] extra")
-    assert begun().show().endswith("(A picture was shown here, which you cannot see.)")
-    text, picture = begun(pictures=True).show()
-    assert text == {"type": "text", "text": "Here."}
-    assert isinstance(picture["image"], image.Image)
-
-
 def test_generated_classes_go_to_other_processes():
     kind = environment_class(SHAKY, max_turns=3, attempts=2)
     again = pickle.loads(pickle.dumps(kind))
@@ -246,7 +199,7 @@ class Driver:
         texts = trainer.processing_class.batch_decode(ids)
         rewards = trainer.rewards[:, 0].tolist()
         results = [as_seen(text, reward) for text, reward in zip(texts, rewards, strict=True)]
-        return [results[start : start + attempts] for start in range(0, len(results), members)]
+        return [members_of[:attempts] for members_of in by_task(results, members)]
 
 
 def opened(index: int, seed: int) -> dict[str, Any]:
@@ -268,7 +221,6 @@ def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: 
 
     tokenizer = tokenizer_of("qwen2_5")
     tokenizer.pad_token = "<|endoftext|>"
-    dialect, tools = get_dialect("hermes"), make(PROBE).tools
 
     class Scripted(GRPOTrainer):
         def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
@@ -277,7 +229,7 @@ def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: 
 
         def _said(self, text: str) -> str:
             move = say(conversation(text)) if re.search(r"\b\d{9}\b", text) else ToolCall("roll")
-            return "I am done." if move is None else dialect.render("", [move], tools)
+            return in_hermes(move)
 
         def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Any:
             self.rewards = super()._calculate_rewards(*args, **kwargs)
@@ -302,12 +254,6 @@ def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: 
             processing_class=tokenizer,
             environment_factory=environment_class(PROBE),
         )
-
-
-def conversation(text: str) -> list[Any]:
-    """The messages that a prompt of Qwen 2.5 shows."""
-    parts = [part.partition("\n") for part in text.split("<|im_start|>")[1:]]
-    return [{"role": role, "content": content} for role, _, content in parts if content]
 
 
 @pytest.mark.train
