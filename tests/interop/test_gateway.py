@@ -26,10 +26,10 @@ from agentgym.interop.served.gateway import Gateway, GatewaySettings
 from agentgym.interop.served.gateway.app import make_app
 from agentgym.rollout import EnvFactory, RolloutEngine
 from agentgym.rollout.jobs import Job
-from agentgym.rollout.limits import Limits
 from tests.doc_blocks import ROOT
 from tests.interop.peers import run_page
 from tests.interop.speaking import Speaker, halving
+from tests.rows import each_row
 
 TOKEN = "the-owner-of-this-gateway"
 SEED = 14
@@ -141,21 +141,6 @@ def test_each_row_of_an_agent_that_drops_its_history_has_the_episodes_reward():
     assert (plan.success, work.success, work.tags) == (True, True, ("row 2 of 2",))
 
 
-def test_a_growing_conversation_is_one_row_whatever_its_formatting():
-    gateway = gateway_of(Speaker(lambda conversation: f" Turn {conversation.count('Turn') + 1}. "))
-    client = Client(gateway, path="/s/one")
-    messages: list[Any] = [USER]
-    for turn in range(3):
-        message = client.said(messages)
-        messages += [{"role": "assistant", "content": [{"type": "text", "text": message["content"].strip()}]}, USER]
-        assert message["content"].strip() == f"Turn {turn + 1}."
-    [row] = gateway.find("one").reward(0.5)
-    assert [turn.reward for turn in row.turns] == [0.0, 0.0, 0.5]
-    assert row.tokens is not None
-    spoken = [row.tokens.completion_ids[turn.span[0] : turn.span[1]] for turn in row.turns if turn.span]
-    assert [Speaker(str).codec.decode(ids) for ids in spoken] == [" Turn 1. ", " Turn 2. ", " Turn 3. "]
-
-
 def test_rewritten_history_and_other_tools_begin_another_row(out: Path):
     gateway = gateway_of(Speaker(lambda _: "Yes."), out)
     client = Client(gateway, path="/s/one")
@@ -196,37 +181,25 @@ def test_an_agents_key_is_valid_only_for_calls_in_its_session():
     assert refused[0].json()["error"]["code"] == "invalid_api_key"
 
 
-def test_a_failing_policy_fails_the_episode_unless_the_agent_retries():
-    broken = True
+@each_row("again", [True, False])
+def test_a_failing_policy_fails_the_episode_unless_the_agent_retries(again: bool):
+    answers = iter(["Yes.", OSError("no power"), "Yes."])
 
     def say(_: str) -> str:
-        if broken:
-            raise OSError("no power")
-        return "Yes."
+        if isinstance(answer := next(answers), OSError):
+            raise answer
+        return answer
 
     gateway = gateway_of(Speaker(say))
-    for again in (True, False):
-        client, name = Client(gateway, path=f"/s/{again}"), str(again)
-        broken = False
-        message = client.said([USER])
-        more = [USER, {"role": "assistant", "content": message["content"]}, USER]
-        broken = True
-        answer = client.chat(more)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
-        broken = False
-        if again:
-            client.said(more)
-        rows = gateway.find(name).reward(1.0)
-        assert [(row.failed, row.component, row.reward) for row in rows if row.failed] == (
-            [] if again else [(True, "policy", 0.0)]
-        )
-
-
-def test_a_turn_beyond_the_agents_limit_is_cut_and_marked_as_cut():
-    gateway = gateway_of(Speaker(lambda _: "A long story."), limits=Limits(max_new_tokens=10))
-    for limit, text in ((4, "A lo"), (100, "A long sto")):
-        answer = Client(gateway, path=f"/s/{limit}").chat([USER], max_tokens=limit).json()["choices"][0]
-        assert (answer["message"]["content"], answer["finish_reason"]) == (text, "length")
+    client = Client(gateway, path="/s/one")
+    more = [USER, client.said([USER]), USER]
+    answer = client.chat(more)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
+    if again:
+        client.said(more)
+    rows = gateway.find("one").reward(1.0)
+    expected = [] if again else [(True, "policy", 0.0)]
+    assert [(row.failed, row.component, row.reward) for row in rows if row.failed] == expected
 
 
 def test_an_ended_session_does_not_change_and_is_written_once(out: Path):

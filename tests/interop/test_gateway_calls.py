@@ -20,7 +20,7 @@ import httpx
 from agentgym.core.policy import Generation
 from agentgym.interop.served.gateway.app import make_app
 from tests.interop.speaking import Letters, Speaker
-from tests.interop.test_gateway import CALL, LOOK, TOKEN, USER, Client, gateway_of
+from tests.interop.test_gateway import LOOK, TOKEN, USER, Client, gateway_of
 from tests.rows import each_row
 from tests.serving_cases import raw, running
 
@@ -70,14 +70,6 @@ def test_a_turn_ends_at_a_text_that_the_agent_names():
     assert [Letters().decode(ids) for ids in spoken] == ["I think. Observation:"] * 2
     logprobs = [row.tokens.logprobs[turn.span[0] : turn.span[1]] for turn in row.turns if turn.span]
     assert logprobs == [[-(1 + n % 7) / 10 for n in range(len(ids))] for ids in spoken]
-
-
-def test_without_parallel_calls_a_turn_ends_after_its_first_call():
-    gateway = gateway_of(Speaker(lambda _: f"Well.\n{CALL}\n{CALL}"))
-    answer = Client(gateway, path="/s/one").chat([USER], tools=[LOOK], parallel_tool_calls=False)
-    assert (answer.text.count("call00001"), answer.text.count("call00002")) == (1, 0)
-    [row] = gateway.find("one").reward(0.0)
-    assert [turn.action for turn in row.turns] == [f"Well.\n{CALL}"]
 
 
 @each_row("name", ["reasoning_content", "reasoning"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,10 @@ from agentgym.interop.episodes import RecordedEpisode
 from agentgym.interop.served.gateway import Gateway, GatewaySession, GatewaySettings, serving
 from agentgym.interop.trainers.mini_swe import DONE, EpisodeShell
 from agentgym.rollout import Limits
-from tests.doc_blocks import ROOT
 from tests.interop.peers import needs
 from tests.interop.speaking import Speaker, halving
 from tests.interop.test_gateway import SEED, compared
-from tests.interop.test_mcp_out import COMMAND, TOKEN, Served
+from tests.interop.test_mcp_out import TOKEN, Served
 from tests.waiting import eventually
 
 LOOK = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {"at": {}}}}
@@ -76,32 +74,6 @@ def test_the_client_of_openai_works_through_streamed_chat_completions():
                 history += [{"role": "tool", "tool_call_id": call.id, "content": result} for call in calls]
         [row] = session.reward(1.0)
     assert len(row.turns) == 3
-
-
-def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySession, tmp_path: Path):
-    from agents import Agent, OpenAIChatCompletionsModel, Runner, set_tracing_disabled  # pyright: ignore[reportMissingImports]
-    from agents.mcp import MCPServerStdio  # pyright: ignore[reportMissingImports]
-    from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
-
-    set_tracing_disabled(True)
-    out = tmp_path / "episodes.jsonl"
-    arguments = [*COMMAND, "guess", "--mcp", "--stdio", "--seed", str(SEED), "--out", str(out)]
-
-    async def play() -> str:
-        params: Any = {"command": sys.executable, "args": arguments, "cwd": str(ROOT)}
-        client = AsyncOpenAI(base_url=session.base_url, api_key=session.api_key)
-        async with client, MCPServerStdio(params, client_session_timeout_seconds=60) as server:
-            model = OpenAIChatCompletionsModel("policy", client)
-            opening: Any = (await server.get_prompt("opening")).messages
-            instructions, task = (message.content.text for message in opening)
-            agent = Agent("player", instructions=instructions, model=model, mcp_servers=[server])
-            result = await Runner.run(agent, task, max_turns=20)
-            return str(result.final_output)
-
-    assert asyncio.run(play()) == "Found it."
-    [record] = read_jsonl(out)
-    [row] = session.end(record)
-    compared(row)
 
 
 def test_mini_swe_agent_works_in_a_repository(tmp_path: Path):

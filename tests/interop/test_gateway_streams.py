@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ import httpx
 from agentgym.core.messages import Message
 from agentgym.core.policy import Generation, StreamingPolicy
 from agentgym.core.trajectory import Tokens
-from agentgym.interop.served.gateway import GatewaySession, serving
+from agentgym.interop.served.gateway import serving
 from tests.interop.speaking import END, START, Letters
 from tests.interop.test_gateway import CALL, LOOK, USER, Client, gateway_of
 from tests.rows import each_row
@@ -155,53 +154,16 @@ def tokens_of(gateway: Any) -> Tokens:
     return row.tokens
 
 
-@contextmanager
-def listening(
-    policy: Any,
-) -> Iterator[tuple[GatewaySession, Callable[[Callable[[str], bool]], str]]]:
-    """A session, and a function that reads a stream until a condition on its text is met."""
-    gateway = gateway_of(policy)
-    with serving(gateway):
-        session = gateway.session("one")
-        headers = {"Authorization": f"Bearer {session.api_key}"}
-        url = f"{session.base_url}/chat/completions"
-        body = body_of(stream=True)
-        with httpx.stream("POST", url, json=body, headers=headers, trust_env=False, timeout=60) as answer:
-            assert answer.status_code == 200
-            came, pieces = "", answer.iter_text()
-
-            def read(condition: Callable[[str], bool]) -> str:
-                nonlocal came
-                while not condition(came):
-                    came += next(pieces)
-                return came
-
-            yield session, read
-            for piece in pieces:
-                came += piece
-
-
-def test_text_goes_out_before_the_turn_is_complete():
-    policy = Reader(f"A tree and <b>a lake</b>.\n{CALL}")
-    policy.allowed = 20
-    beginning = "A tree and <b>a lake"
-    with listening(policy) as (session, read):
-        read(lambda text: "".join(pieces_of(text)) == beginning)
-        assert not session.has_calls, "the turn is no part of the conversation until it is complete"
-        policy.allowed = 1 << 30
-
-
 def test_a_policy_that_breaks_ends_the_stream_with_an_error_and_adds_no_turn():
     policy = Reader("A tree and a lake.")
-    policy.allowed = 8
-    with listening(policy) as (session, read):
-        read(lambda text: "A tree" in "".join(pieces_of(text)))
-        policy.error = OSError("no power")
-        text = read(lambda text: "no power" in text and text.endswith("\n\n"))
-        error = events_of(text)[-1]["error"]
-        assert (error["code"], error["type"]) == ("infrastructure", "server_error")
-        assert not session.has_calls
-        assert policy.released == ["one/0"]
+    policy.allowed, policy.error = 8, OSError("no power")
+    gateway = gateway_of(policy)
+    text = Client(gateway).post(f"/s/one{CHAT}", body_of(stream=True)).text
+    assert "".join(pieces_of(text)) == "A tree a"
+    error = events_of(text)[-1]["error"]
+    assert (error["code"], error["type"], "no power" in error["message"]) == ("infrastructure", "server_error", True)
+    assert not gateway.find("one").has_calls
+    assert policy.released == ["one/0"]
 
 
 @each_row("stream, has_begun", [(True, True), (True, False), (False, False)])

@@ -225,23 +225,3 @@ def test_the_reward_is_hidden_until_the_end(tmp_path: Path):
     asyncio.run(play())
     [record] = read_jsonl(tmp_path / "out")
     assert (len(record.turns), record.reward, record.policy) == (2, 1.0, "mcp:mcp")
-
-
-def test_a_mistake_is_a_result_and_an_infrastructure_failure_a_protocol_error(tmp_path: Path):
-    async def play() -> None:
-        async with in_process(COUNTER, tmp_path / "out") as session:
-            for name, arguments in (("add", {"number": -1}), ("add", {"numbr": 1}), ("ad", {})):
-                answer = await session.call_tool(name, arguments)
-                assert answer.isError
-                assert answer.content[0].text.startswith("Error: ")  # type: ignore[union-attr]
-            for number in (14, 1):
-                with pytest.raises(McpError) as caught:
-                    await session.call_tool("add", {"number": number})
-                assert caught.value.error.data == {"kind": "infrastructure"}
-            with pytest.raises(McpError, match="has failed"):
-                await resource(session, RESULT_URI)
-
-    asyncio.run(play())
-    [record] = read_jsonl(tmp_path / "out")
-    assert (record.failed, record.reason, record.component, len(record.turns)) == (True, "infrastructure", "step", 3)
-    assert record.error == "InfrastructureError: the server is gone"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold
 from tests.interop.peers import by_task, needs
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
+from tests.serving_cases import running
 
 pytestmark = [pytest.mark.peers, *needs("openenv")]
 FINISH = ToolCall("finish_as", {"what": "solved"})
@@ -29,24 +28,8 @@ def served(env: str, **options: Any) -> Iterator[str]:
     """Serve an environment; gives the address."""
     from agentgym.interop.served.openenv import openenv_app
 
-    with running(openenv_app(env, **options)) as url:
-        yield url
-
-
-@contextmanager
-def running(app: Any) -> Iterator[str]:
-    import uvicorn
-
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="websockets-sansio"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with running(openenv_app(env, **options), streams=True) as server:
+        yield server.url
 
 
 @contextmanager
@@ -154,17 +137,12 @@ def test_the_tool_client_of_openenv_finds_and_calls_the_tools():
         assert [block["type"] for block in client.call_tool("look")["result"]] == ["text", "image"]
 
 
-def validated(*words: str) -> dict[str, Any]:
-    """The report of OpenEnv's own command, in this process: starting another one takes longer than all tests."""
+def test_openenv_validate_passes_everything_that_it_asks_of_a_running_server():
     from openenv.cli.__main__ import app  # pyright: ignore[reportMissingImports]
 
-    report = CliRunner().invoke(app, ["validate", "--json", *words]).stdout
-    return json.loads(report[report.index("{") :])
-
-
-def test_openenv_validate_passes_everything_that_it_asks_of_a_running_server():
     with served("guess") as url:
-        report = validated("--url", url)
+        output = CliRunner().invoke(app, ["validate", "--json", "--url", url]).stdout
+    report = json.loads(output[output.index("{") :])
     assert (report["passed"], report["summary"]["passed_count"]) == (True, report["summary"]["total_count"])
 
 
@@ -173,5 +151,5 @@ def test_the_example_of_the_page_runs():
     app, client = (block for block in blocks_of(DOCS / "interop" / "openenv.md") if block.language == "python")
     names: dict[str, Any] = {}
     exec(compile(app.text, "openenv.md", "exec"), names)
-    with running(names["app"]) as url:
-        exec(compile(client.text.replace("http://localhost:8000", url), "openenv.md", "exec"), {})
+    with running(names["app"], streams=True) as server:
+        exec(compile(client.text.replace("http://localhost:8000", server.url), "openenv.md", "exec"), {})

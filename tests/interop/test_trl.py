@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import pickle
 import re
@@ -15,62 +14,37 @@ import pytest
 from agentgym.base.errors import BrokenTask, InfrastructureError
 from agentgym.core.endings import Reason
 from agentgym.core.env import Env
-from agentgym.core.messages import Pictured, ToolCall
+from agentgym.core.messages import ToolCall
 from agentgym.core.registry import load_class, make
 from agentgym.core.task import Task, TaskList
 from agentgym.core.toolset import tool
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.interop.trainers.trl import (
-    BROKEN,
-    TooManyFailures,
-    environment_class,
-    episode_of,
-    rows,
-    unless_failed,
-)
+from agentgym.interop.trainers.trl import BROKEN, TooManyFailures, environment_class, episode_of, rows, unless_failed
 from tests.chat_templates import tokenizer_of
 from tests.interop import probe_env
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import by_task, conversation, in_hermes, run_page
-from tests.interop.probe_env import PNG, PROBE
+from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
 SHAKY = "tests.interop.test_trl:ShakyEnv"
 
 
 class ShakyEnv(Env):
-    """Fails `breaks` times, counts its instances, and shows a picture."""
+    """Fails `breaks` times."""
 
     breaks = 0
-    open_now = 0
     max_turns = 5
 
     @classmethod
     def default_tasks(cls) -> TaskList:
         return TaskList([Task("shaky/0", "train", "Count."), Task("shaky/1", "train", "Count up.")])
 
-    def __init__(self, **arguments: Any):
-        super().__init__(**arguments)
-        type(self).open_now += 1
-        self._is_open = True
-        self.count = 0
-
-    def start(self, task: Task) -> None:
-        self.count = 0
-
     @tool
     def add(self) -> str:
         """Count one more."""
-        if type(self).breaks:
-            type(self).breaks -= 1
-            raise InfrastructureError("the counter broke")
-        self.count += 1
-        return f"count {self.count}"
-
-    @tool
-    def show(self) -> Pictured:
-        """Show it."""
-        return Pictured("Here.", (PNG,))
+        self.grade()
+        return "counted"
 
     @tool
     def done(self) -> str:
@@ -82,16 +56,11 @@ class ShakyEnv(Env):
     def grade(self) -> None:
         if type(self).breaks:
             type(self).breaks -= 1
-            raise InfrastructureError("the grader broke")
-
-    def release(self) -> None:
-        type(self).open_now -= self._is_open
-        self._is_open = False
+            raise InfrastructureError("the counter broke")
 
 
 @pytest.fixture
 def shaky() -> Iterator[type[ShakyEnv]]:
-    gc.collect()
     kind: Any = load_class(SHAKY)  # pytest has its own copy of this module
     kind.breaks = 0
     yield kind

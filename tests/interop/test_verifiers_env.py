@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
 vf = imported("verifiers.legacy")
 
-from agentgym.base.errors import InfrastructureError, UsageError  # noqa: E402
+from agentgym.base.errors import InfrastructureError  # noqa: E402
 from agentgym.core.messages import ToolCall, assistant, text_of  # noqa: E402
 from agentgym.interop.envs.verifiers import VerifiersEnv  # noqa: E402
-from tests.interop.calculator import exact, load_environment, rows  # noqa: E402
+from tests.interop.calculator import load_environment  # noqa: E402
 from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -46,19 +44,6 @@ def test_the_limit_of_the_environment_truncates():
     env.reset(seed=0)
     *_, last = (env.step(assistant("", [ToolCall("add", {"a": 1, "b": 1})])) for _ in range(5))
     assert (last.truncated, last.info["ending"]) == (True, "cut_off")
-
-
-def of_one_turn(*functions: Any) -> Any:
-    return lambda: vf.SingleTurnEnv(dataset=rows(0, 3), rubric=vf.Rubric(funcs=[*functions]))
-
-
-def test_a_rubric_for_groups_or_without_functions_is_refused_at_once():
-    def ranked(completions) -> list[float]:
-        return [0.0 for _ in completions]
-
-    for functions in ([exact, ranked], [ranked], []):
-        with pytest.raises(UsageError, match="groups of rollouts, or nothing"):
-            VerifiersEnv(of_one_turn(*functions))
 
 
 @each_row("held_out", [True, False])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentgym.base.errors import BrokenTask, InfrastructureError, NoSolution, UsageError
-from agentgym.core.engine.steps import StepResult
-from agentgym.core.messages import text_of
+from agentgym.core.messages import ToolCall
 from agentgym.envs.webarena import WebArenaEnv
 from agentgym.envs.webarena.env import judge, solve
 from agentgym.tasks.webarena import WebArenaTasks, entry_of
@@ -18,7 +17,7 @@ from agentgym.tasks.webarena.package import data_set
 from tests.browsers import Site, need_browser
 from tests.interop.arena import BUY, PRICE, SHOW, entry, open_shop, request_rule, response_rule, write
 from tests.interop.theirs import failed_checks, imported
-from tests.played import call, said
+from tests.played import call
 
 peers = pytest.mark.peers
 NOWHERE = {"shopping": "http://127.0.0.1:9"}
@@ -30,8 +29,6 @@ NEVER_ACCEPTED = {"webarena-verified/319", "webarena-verified/429"}
 """The expected response of one lacks a field that is compared; the other wants two last pages."""
 EVERY = 7
 """Step between the tasks to test; all 812 were tested once."""
-FOUND = {"task_type": "RETRIEVE", "status": "SUCCESS"}
-Run = Callable[[WebArenaEnv], StepResult]
 
 
 @pytest.fixture
@@ -49,97 +46,54 @@ def shop(package: None) -> Iterator[Site]:
 
 @pytest.fixture
 def env(shop: Site, tmp_path: Path) -> Iterator[WebArenaEnv]:
-    env = WebArenaEnv(file=write(tmp_path), sites={"shopping": f"http://127.0.0.1:{shop.port}"})
+    sites = {"shopping": f"http://127.0.0.1:{shop.port}"}
+    env = WebArenaEnv(file=write(tmp_path), sites=sites, record=tmp_path / "out")
     yield env
     env.close()
 
 
-def begin(env: WebArenaEnv, task: dict[str, Any]) -> str:
-    observation, _ = env.reset(options={"task": f"lamps/{task['task_id']}"})
-    return text_of(observation[-1])
+def goto(*addresses: str) -> list[ToolCall]:
+    return [ToolCall("goto", {"address": address}) for address in addresses]
 
 
-def outcome(step: StepResult) -> float:
-    assert step.terminated or step.truncated
-    return step.info["rewards"]["outcome"]
+def buy(amount: str) -> list[ToolCall]:
+    typed = ToolCall("type", {"ref": "e1", "text": amount})
+    return [ToolCall("click", {"ref": "e1"}), typed, ToolCall("click", {"ref": "e2"})]
 
 
-def buy(amount: str) -> Run:
-    def play(env: WebArenaEnv) -> StepResult:
-        begin(env, BUY)
-        assert "Lamp" in said(call(env, "click", ref="e1"))
-        call(env, "type", ref="e1", text=amount)
-        assert "Cart" in said(call(env, "click", ref="e2"))
-        return call(env, "submit", task_type="MUTATE", status="SUCCESS")
-
-    return play
-
-
-def show(*addresses: str) -> Run:
-    def play(env: WebArenaEnv) -> StepResult:
-        begin(env, SHOW)
-        for address in addresses:
-            call(env, "goto", address=address)
-        return call(env, "submit", task_type="NAVIGATE", status="SUCCESS")
-
-    return play
-
-
-def answer(*data: Any, status: str = "SUCCESS") -> Run:
-    def play(env: WebArenaEnv) -> StepResult:
-        begin(env, PRICE)
-        return call(env, "submit", task_type="RETRIEVE", status=status, retrieved_data=list(data))
-
-    return play
-
-
-RUNS: dict[str, tuple[Run, float]] = {
-    "right answer": (answer("$12.00"), 1.0),
-    "right answer in other words": (answer(12), 1.0),
-    "wrong answer": (answer("$13.00"), 0.0),
-    "too many answers": (answer("$12.00", "$13.00"), 0.0),
-    "giving up": (answer(status="NOT_FOUND_ERROR"), 0.0),
-    "right page": (show("/cart", "/lamp?ref=x"), 1.0),
-    "page with a query that counts": (show("/lamp?color=red"), 0.0),
-    "page that was left again": (show("/lamp", "/cart"), 0.0),
-    "no page": (show(), 0.0),
-    "right change": (buy("3"), 1.0),
-    "wrong change": (buy("4"), 0.0),
+FOUND = {"task_type": "RETRIEVE", "status": "SUCCESS"}
+SHOWN, BOUGHT = FOUND | {"task_type": "NAVIGATE"}, FOUND | {"task_type": "MUTATE"}
+RUNS: dict[str, tuple[dict[str, Any], list[ToolCall], dict[str, Any], float]] = {
+    "right answer": (PRICE, [], FOUND | {"retrieved_data": ["$12.00"]}, 1.0),
+    "right answer in other words": (PRICE, [], FOUND | {"retrieved_data": [12]}, 1.0),
+    "wrong answer": (PRICE, [], FOUND | {"retrieved_data": ["$13.00"]}, 0.0),
+    "too many answers": (PRICE, [], FOUND | {"retrieved_data": ["$12.00", "$13.00"]}, 0.0),
+    "giving up": (PRICE, [], FOUND | {"status": "NOT_FOUND_ERROR"}, 0.0),
+    "right page": (SHOW, goto("/cart", "/lamp?ref=x"), SHOWN, 1.0),
+    "page with a query that counts": (SHOW, goto("/lamp?color=red"), SHOWN, 0.0),
+    "page that was left again": (SHOW, goto("/lamp", "/cart"), SHOWN, 0.0),
+    "right change": (BUY, buy("3"), BOUGHT, 1.0),
+    "wrong change": (BUY, buy("4"), BOUGHT, 0.0),
 }
 
 
 @peers
 @pytest.mark.web
-def test_right_runs_are_worth_1_and_wrong_ones_0(env: WebArenaEnv):
-    for name, (play, worth) in RUNS.items():
-        ended = play(env)
-        assert (outcome(ended), ended.reward) == (worth, worth), name
+def test_right_runs_are_worth_1_and_wrong_ones_0(env: WebArenaEnv, tmp_path: Path):
+    for name, (task, moves, response, worth) in RUNS.items():
+        env.reset(options={"task": f"lamps/{task['task_id']}"})
+        for move in [*moves, ToolCall("submit", response)]:
+            ended = call(env, move.name, **move.arguments)
+        assert (ended.info["rewards"]["outcome"], ended.reward) == (worth, worth), name
         assert ended.info["ending"] == ("solved" if worth else "answered"), name
-
-
-@peers
-@pytest.mark.web
-def test_a_site_that_does_not_respond_is_an_infrastructure_error(package: None, tmp_path: Path):
-    need_browser()
-    env = WebArenaEnv(file=write(tmp_path), sites=NOWHERE)
-    with pytest.raises(InfrastructureError):
-        begin(env, PRICE)
-    env.close()
+    assert {file.name for file in (tmp_path / "out/1").iterdir()} == {"agent_response.json", "network.har"}
 
 
 def log_of(*addresses: str) -> dict[str, Any]:
     """A HAR document of pages that were opened."""
-    return {
-        "log": {
-            "entries": [
-                {
-                    "request": {"method": "GET", "url": url, "headers": [{"name": "accept", "value": "text/html"}]},
-                    "response": {"status": 200, "redirectURL": "", "headers": [], "content": {}},
-                }
-                for url in addresses
-            ]
-        }
-    }
+    request = {"method": "GET", "headers": [{"name": "accept", "value": "text/html"}]}
+    response = {"status": 200, "redirectURL": "", "headers": [], "content": {}}
+    return {"log": {"entries": [{"request": request | {"url": url}, "response": response} for url in addresses]}}
 
 
 @peers
