@@ -84,15 +84,10 @@ class Seen:
 class Driver(Protocol):
     """Plays episodes of `ProbeEnv` through an adapter."""
 
-    @property
-    def adapter(self) -> str:
-        """Name of the adapter: its module in `agentgym.interop`, or its page in `docs/interop`."""
-        ...
-
-    @property
-    def package(self) -> str:
-        """Name of the distribution that is on the other side."""
-        ...
+    adapter: str
+    """Name of the adapter: its module in `agentgym.interop`, or its page in `docs/interop`."""
+    package: str
+    """Name of the distribution that is on the other side."""
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
         """Play task `i` of the split `train` with seed `seed + i` and the calls `episodes[i]`.

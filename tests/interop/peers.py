@@ -44,12 +44,6 @@ def as_completion(move: ToolCall | None) -> Said:
     return text_completion(DONE) if move is None else _calling(move)
 
 
-def _strict(turn: Said) -> Said:
-    """Return an answer with all fields that typed clients require."""
-    turn.body |= {"created": 0, "model": "scripted"}
-    return turn
-
-
 def played(env: str, policy: Any, tasks: Sequence[tuple[Task, int]], **arguments: Any) -> list[Trajectory]:
     """Play tasks with seeds in our own engine, with calls in the format of chat endpoints."""
     factory = EnvFactory(env, {"dialect": "native", **arguments})
@@ -90,6 +84,12 @@ def _calling(*moves: ToolCall, content: str | None = None) -> Said:
 def text_completion(text: str) -> Said:
     """Return text as a chat endpoint's answer."""
     return _strict(completion(text))
+
+
+def _strict(turn: Said) -> Said:
+    """Return an answer with all fields that typed clients require."""
+    turn.body |= {"created": 0, "model": "scripted"}
+    return turn
 
 
 def together(one: Callable[[int], Awaitable[Seen]], tasks: int, attempts: int) -> list[list[Seen]]:

@@ -28,9 +28,8 @@ KINDS = ("function", "fix", "value", "predict")
 needs_image = pytest.mark.skipif(not BASE, reason='run first: eval "$(.ci/docker start)"')
 
 
-def code_tasks(kind: str, number: int = 1) -> list[Task]:
-    source = CodeEnv(kinds=kind).tasks
-    return [source.get("test", index) for index in range(number)]
+def code_task(kind: str) -> Task:
+    return CodeEnv(kinds=kind).tasks.get("test", 0)
 
 
 def ordered_task(env: SQLEnv) -> Task:
@@ -38,19 +37,15 @@ def ordered_task(env: SQLEnv) -> Task:
     return next(task for task in candidates if task.gold["ordered"])
 
 
-def swe_env(folder: Path) -> SWEEnv:
-    return SWEEnv(file=write_tasks(folder), split_by="test")
-
-
 def written(name: str, tmp_path: Path) -> tuple[Env, Task]:
     """One task of an environment."""
     if name in KINDS:
-        return CodeEnv(), code_tasks(name)[0]
+        return CodeEnv(), code_task(name)
     if name == "sql":
         env = SQLEnv(engine="sqlite")
         return env, ordered_task(env)
     (tmp_path / "rows").mkdir()
-    env = swe_env(tmp_path / "rows")
+    env = SWEEnv(file=write_tasks(tmp_path / "rows"), split_by="test")
     return env, env.tasks.get("test", 0)
 
 
@@ -78,7 +73,7 @@ def test_an_answer_is_judged_as_the_environment_does(tmp_path: Path, name: str):
         gold, place = task.gold["sql"], "answer.txt"
         answers = [gold, f"  -- right\n{gold}", f"SELECT * FROM ({gold}) LIMIT 1", "SELECT 1", "SELECT nothing("]
     else:
-        env, [task], place = CodeEnv(scheme="outcome"), code_tasks("fix"), "solution.py"
+        env, task, place = CodeEnv(scheme="outcome"), code_task("fix"), "solution.py"
         function, head = task.data["entry_point"], task.data["signature"].rstrip()
         again = f"\n_real, _calls = {function}, []\ndef {function}(*all):\n    _calls.append(1)\n"
         answers = [task.gold["code"], task.data["code"], f"import os\n{head}\n    os._exit(0)\n"]
@@ -147,7 +142,7 @@ os.kill(os.getppid(), signal.SIGKILL)
 @pytest.mark.real
 @pytest.mark.skipif(not IS_ROOT, reason="what an agent wrote has no fewer rights than these tests")
 def test_a_submission_neither_ends_its_judge_nor_writes_the_reward(tmp_path: Path):
-    folder = exported(CodeEnv(), code_tasks("function")[0], tmp_path / "out")
+    folder = exported(CodeEnv(), code_task("function"), tmp_path / "out")
     app = machine_of(folder, tmp_path / "root")
     (app / "solution.py").write_text(TAKES_THE_REWARD)
     assert judge(folder, tmp_path / "root")["reward"] == 0.0
@@ -177,17 +172,14 @@ def test_the_command_writes_folders_that_we_read(tmp_path: Path):
     assert again.exit_code != 0
 
 
-def terminal(folder: Path) -> TerminalEnv:
-    return TerminalEnv(folder=folder, split_by="test")
-
-
 @pytest.mark.docker
 @needs_image
 @pytest.mark.parametrize(
     "name", [*KINDS, "sql", pytest.param("swe", marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
 )
 def test_exported_and_imported_the_solution_scores_1_and_nothing_0(tmp_path: Path, name: str):
-    env = terminal(exported(*written(name, tmp_path), tmp_path / "out"))
+    folder = exported(*written(name, tmp_path), tmp_path / "out")
+    env = TerminalEnv(folder=folder, split_by="test")
     try:
         env.reset(options={"index": 0})
         assert list(steps(env, env.solution(env.task)))[-1].reward == 1.0
@@ -212,25 +204,11 @@ ROOT_CHEATS = {
 @needs_image
 @each_row("name", ROOT_CHEATS)
 def test_root_on_the_machine_of_the_agent_cannot_change_the_verdict(tmp_path: Path, name: str):
-    env = terminal(exported(*written("sql", tmp_path), tmp_path / "out"))
+    folder = exported(*written("sql", tmp_path), tmp_path / "out")
+    env = TerminalEnv(folder=folder, split_by="test")
     try:
         env.reset(options={"index": 0})
         env.step(assistant("", [ToolCall("bash", {"command": ROOT_CHEATS[name]})]))
         assert env.step(assistant("", [ToolCall("submit")])).reward == 0.0
     finally:
         env.close()
-
-
-@pytest.mark.peers
-def test_harbor_itself_reads_the_folders(tmp_path: Path):
-    why = "harbor: not in this environment (it needs Python 3.12)"
-    harbor = pytest.importorskip("harbor.models.task.task", reason=why)
-    for name in ALL:
-        (tmp_path / name).mkdir()
-        env, task = written(name, tmp_path / name)
-        folder = exported(env, task, tmp_path / name / "out")
-        assert harbor.Task.is_valid_dir(folder)
-        read = harbor.Task(folder)
-        assert task.prompt.strip() in read.instruction
-        assert read.config.environment.network_mode.value == "no-network"
-        assert read.config.verifier.environment_mode.value == "separate"

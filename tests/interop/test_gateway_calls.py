@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 from collections.abc import Callable
-from http.client import HTTPResponse
 from itertools import count
 from typing import Any
 
@@ -22,7 +20,6 @@ from agentgym.interop.served.gateway.app import make_app
 from tests.interop.speaking import Letters, Speaker
 from tests.interop.test_gateway import LOOK, TOKEN, USER, Client, gateway_of
 from tests.rows import each_row
-from tests.serving_cases import raw, running
 
 CHAT = "/v1/chat/completions"
 
@@ -94,17 +91,6 @@ def test_an_unsupported_option_is_refused_by_name(options: Any):
     assert answer.headers["x-should-retry"] == "false"
 
 
-def test_a_turn_without_a_token_in_time_is_an_infrastructure_error():
-    class Late(Speaker):
-        async def generate(self, ids: Any, max_new_tokens: int, session: str, **more: Any) -> Generation:
-            return Generation([], [], "time")
-
-    gateway = gateway_of(Late(str))
-    answer = Client(gateway, path="/s/one").chat([USER])
-    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
-    assert not gateway.find("one").has_calls
-
-
 def test_a_retry_of_a_lost_answer_gets_the_same_answer():
     numbers = count(1)
     gateway = gateway_of(Speaker(lambda _: f"Turn {next(numbers)}."))
@@ -149,15 +135,6 @@ def test_an_answer_after_the_end_of_its_session_is_refused():
     [answer] = slowly(policy, client, [{"messages": [USER, message, USER]}], end)
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "session_ended")
     assert rows == copies
-
-
-def test_a_body_that_is_too_large_is_refused_before_it_is_read():
-    app = make_app(gateway_of(Speaker(lambda _: "Yes.")), body_bytes=1000)
-    with running(app, body_bytes=1 << 40) as server:
-        head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {10**10}\r\n\r\n"
-        with raw(server.port, head.encode()) as connection, HTTPResponse(connection) as answer:
-            answer.begin()
-            assert (answer.status, json.loads(answer.read())["error"]["code"]) == (413, "request_too_large")
 
 
 BODY = b'{"messages": [], "reward": 1}'

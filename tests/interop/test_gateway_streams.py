@@ -15,7 +15,7 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 import httpx
 
 from agentgym.core.messages import Message
-from agentgym.core.policy import Generation, StreamingPolicy
+from agentgym.core.policy import Generation
 from agentgym.core.trajectory import Tokens
 from agentgym.interop.served.gateway import serving
 from tests.interop.speaking import END, START, Letters
@@ -193,11 +193,3 @@ def test_a_call_whose_client_leaves_is_cancelled_without_a_trace(stream: bool, h
     assert (len(row.turns), row.failed) == (1, False)
     assert row.tokens is not None
     assert row.tokens.sampled == len("A tree and a lake.<over>") + 1
-
-
-def test_a_policy_that_does_not_stream_is_answered_by_a_stream_too():
-    policy = Reader("A tree.")
-    policy.streams = False
-    assert isinstance(policy, StreamingPolicy)
-    text = Client(gateway_of(policy)).chat([USER], stream=True).text
-    assert pieces_of(text) == ["A tree."]

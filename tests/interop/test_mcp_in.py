@@ -117,7 +117,7 @@ def test_a_crash_or_timeout_is_an_infrastructure_error_and_leaves_no_process():
     "command, error, words",
     [
         (["/no/such/program"], UsageError, "cannot be started"),
-        ([sys.executable, "-c", "import time; time.sleep(600)"], InfrastructureError, "longer than 3 s to start"),
+        (["sleep", "600"], InfrastructureError, "longer than 3 s to start"),
     ],
 )
 def test_a_server_that_does_not_start_is_reported(command: list[str], error: type[Exception], words: str):

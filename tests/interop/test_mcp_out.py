@@ -110,8 +110,10 @@ class Driver:
 
 async def seen(moves: Moves, index: int, seed: int) -> Seen:
     """Play an episode, leave it, and read its record."""
-    result, records = Seen(), Kept(PROBE, choice=Choice(split="train", index=index, seed=seed))
-    async with create_connected_server_and_client_session(make_server(records)) as session:
+    result, records = Seen(), []
+    hosting = Hosting(PROBE, choice=Choice(split="train", index=index, seed=seed))
+    hosting.keep = records.append  # type: ignore[method-assign]
+    async with create_connected_server_and_client_session(make_server(hosting)) as session:
         try:
             result.texts += [*map(text_of, await resource(session, OPENING_URI))]
             for move in moves:
@@ -120,22 +122,11 @@ async def seen(moves: Moves, index: int, seed: int) -> Seen:
                 result.pictures += [base64.b64decode(block.data) for block in answer.content if block.type == "image"]
         except McpError as error:
             result.error = f"McpError {error.error.code}"
-    [record] = records.kept
+    [record] = records
     if not record.failed:
         result.reward, result.turn_rewards = record.reward, [turn.reward for turn in record.turns]
         result.ending = record.reason and record.reason.value
     return result
-
-
-class Kept(Hosting):
-    """Keeps the records of a server here instead of in a file."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.kept: list[Trajectory] = []
-
-    def keep(self, trajectory: Trajectory) -> None:
-        self.kept.append(trajectory)
 
 
 @each_row("guarantee", Guarantee)

@@ -88,7 +88,7 @@ def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 
 
-def test_an_error_says_what_kind_it_is():
+def test_an_error_says_what_kind_it_is_and_after_the_end_nothing_is_paid_again():
     with served(PROBE) as url, client_of(url) as client:
         with pytest.raises(RuntimeError, match="ResetNeeded"):
             client.step(action(FINISH))
@@ -103,12 +103,6 @@ def test_an_error_says_what_kind_it_is():
             client.step(action(FINISH))
         client.reset(seed=0)
         assert client.step(action(FINISH)).reward == 1.0
-
-
-def test_after_the_end_nothing_is_paid_again():
-    with served(PROBE) as url, client_of(url) as client:
-        client.reset(seed=0)
-        assert client.step(action(FINISH)).done
         after = client.step(action(FINISH))
         assert (after.reward, after.done, after.metadata["channels"]) == (0.0, True, {})
         assert "ended" in after.observation["result"]

@@ -183,16 +183,3 @@ def as_seen(episode: Any) -> Seen:
 )
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
-
-
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=needs("rllm")) for kind in ("classes", "enums")])
-def test_rllm_has_the_names_of_the_contract(kind: str):
-    for module, fields in CONTRACT[kind].items():
-        for name, members in fields.items():
-            has = getattr(importlib.import_module(module), name)
-            assert set(members) <= names_in(has), name
-
-
-def names_in(kind: Any) -> set[str]:
-    fields = getattr(kind, "model_fields", None) or getattr(kind, "__members__", None) or kind.__dataclass_fields__
-    return set(fields)

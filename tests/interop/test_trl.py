@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -142,13 +141,6 @@ def test_too_many_failures_end_the_training_with_a_base_exception(shaky: type[Sh
     with pytest.raises(TooManyFailures, match=r"2 episodes of .* failed in a row"):
         environment.add()
     assert not issubclass(TooManyFailures, Exception)
-
-
-def test_generated_classes_go_to_other_processes():
-    kind = environment_class(SHAKY, max_turns=3, attempts=2)
-    again = pickle.loads(pickle.dumps(kind))
-    assert again.__name__ == kind.__name__ == "ShakyEnv"
-    assert again.plan == kind.plan
 
 
 class Driver:

@@ -93,12 +93,6 @@ def test_an_episode_is_what_was_sampled_and_read():
     assert "Your number is" in server.tokenizer.decode(output.prompt_ids)
 
 
-def test_a_conversation_that_is_cut_is_graded_and_no_longer_than_allowed():
-    output, _ = played(PROBE, saying(PAY, PAY, PAY, PAY), row_of(), response_length=150)
-    assert output.extra_fields["ending"] == "token_budget"
-    assert len(output.response_ids) == len(output.response_mask) <= 150
-
-
 class Driver:
     """Plays in our loop, with verl's tokens."""
 

@@ -97,18 +97,14 @@ def log_of(*addresses: str) -> dict[str, Any]:
 
 
 @peers
-def test_an_evaluator_that_fails_on_what_the_agent_did_gives_0(package: None):
-    verdict = judge(PRICE, NOWHERE, {"task_type": 1, "status": [], "retrieved_data": "x"}, log_of("http://127.0.0.1:9"))
-    assert (verdict.score, verdict.evaluators) == (0.0, (("AgentResponseEvaluator", "error"),))
-
-
-@peers
-def test_a_task_that_no_run_can_be_judged_by_is_broken_and_never_worth_0(package: None):
+def test_a_task_that_no_run_can_be_judged_by_is_broken_and_what_the_agent_broke_is_worth_0(package: None):
     task = entry(4, "Show it.", response_rule("mutate"), request_rule("", url="__GITLAB__/x"))
     with pytest.raises(BrokenTask, match="task 4"):
         judge(task, NOWHERE, FOUND, log_of("http://127.0.0.1:9"))
     with pytest.raises(InfrastructureError, match="recorded no request"):
         judge(PRICE, NOWHERE, FOUND, log_of())
+    verdict = judge(PRICE, NOWHERE, {"task_type": 1, "status": [], "retrieved_data": "x"}, log_of("http://127.0.0.1:9"))
+    assert (verdict.score, verdict.evaluators) == (0.0, (("AgentResponseEvaluator", "error"),))
 
 
 @peers
