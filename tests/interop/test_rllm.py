@@ -1,7 +1,7 @@
 """Our environments in rLLM: a flow plays with a scripted model.
 
 rLLM is not on PyPI. If it is missing, the flow uses stand-ins with the names in `rllm_contract.json`, which come from
-rLLM's source. If it is installed, its own engine plays too, and the names are compared.
+rLLM's source. If it is installed, its own engine plays too.
 """
 
 from __future__ import annotations

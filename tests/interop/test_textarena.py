@@ -14,7 +14,7 @@ imported("textarena")
 from agentgym.base.errors import InfrastructureError, UsageError  # noqa: E402
 from agentgym.core.engine.steps import StepResult  # noqa: E402
 from agentgym.core.messages import text_of  # noqa: E402
-from agentgym.interop.envs.textarena import TextArenaEnv, legal_moves  # noqa: E402
+from agentgym.interop.envs.textarena import TextArenaEnv  # noqa: E402
 from tests.interop import opponents  # noqa: E402
 from tests.rows import each_row  # noqa: E402
 
@@ -97,8 +97,3 @@ def test_the_agents_second_invalid_move_loses_and_an_opponents_wins():
 def test_an_opponent_that_breaks_is_an_infrastructure_error():
     with pytest.raises(InfrastructureError, match="ConnectionError: the model is away"):
         begun("Nim-v0", opponent=opponents.broken).step("[0 1]")
-
-
-def test_the_moves_that_a_game_listed_last_are_read():
-    assert legal_moves("Valid moves: [1]\nValid moves: [e2e4], [d2d4]\n[Player 0] [e2e4]") == ["[e2e4]", "[d2d4]"]
-    assert legal_moves("Moves look like '[4]'.") == []

@@ -6,7 +6,7 @@ import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
-vf = imported("verifiers.legacy")
+imported("verifiers.legacy")
 
 from agentgym.base.errors import InfrastructureError  # noqa: E402
 from agentgym.core.messages import ToolCall, assistant, text_of  # noqa: E402
