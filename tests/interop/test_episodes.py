@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from typing import Any
 
 import pytest
@@ -10,14 +11,15 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.core.endings import Reason
-from agentgym.core.messages import text_of
+from agentgym.core.messages import Message, ToolCall, system, text_of, tool_result, user, with_pictures
 from agentgym.core.registry import make
 from agentgym.core.task import Task
 from agentgym.core.toolset import tool
+from agentgym.interop.chat import sendable
 from agentgym.interop.episodes import OVER, CalledEpisode, PooledEpisodes, ReplayedEpisode
 from agentgym.interop.openings import episode_named, openings
 from agentgym.rollout import EnvFactory
-from tests.interop.probe_env import BROKEN_SEED, CountedEnv, ProbeEnv
+from tests.interop.probe_env import BROKEN_SEED, PNG, CountedEnv, ProbeEnv
 from tests.rows import each_row
 
 COUNTED = EnvFactory("tests.interop.probe_env:CountedEnv", {"dialect": "native"})
@@ -238,3 +240,18 @@ def test_the_columns_of_an_opening_name_its_episode():
 def test_a_row_that_names_no_episode_is_refused_with_the_function_that_makes_rows(row: dict[str, object]):
     with pytest.raises(UsageError, match=r"the row needs task_id and seed: make the rows with maker\.rows"):
         episode_named(row, "maker.rows")
+
+
+SEEN = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(PNG).decode()}"}}
+
+
+def test_text_stays_as_it_is_and_pictures_of_tools_follow_all_results_of_a_turn():
+    messages: list[Message] = [system("Rules."), with_pictures(user("Look."), [PNG])]
+    messages += [
+        with_pictures(tool_result(ToolCall("look", {}, f"call_{number}"), "There."), [PNG]) for number in range(2)
+    ]
+    rules, opening, *results, pictures = sendable(messages)
+    assert rules == messages[0]
+    assert opening["content"] == [{"type": "text", "text": "Look."}, SEEN]
+    assert results == [{"role": "tool", "tool_call_id": f"call_{number}", "content": "There."} for number in range(2)]
+    assert pictures == {"role": "user", "content": [SEEN, SEEN]}

@@ -166,10 +166,8 @@ def test_the_command_writes_folders_that_we_read(tmp_path: Path):
     ran = CliRunner().invoke(app, words)
     assert (ran.exit_code, ran.output) == (0, f"Wrote 3 task folders to {out}\n")
     source = FolderTasks(out, split_by="test")
-    assert source.size("test") == 3
-    assert source.left_out == ()
-    again = CliRunner().invoke(app, words)
-    assert again.exit_code != 0
+    assert (source.size("test"), source.left_out) == (3, ())
+    assert CliRunner().invoke(app, words).exit_code != 0
 
 
 @pytest.mark.docker

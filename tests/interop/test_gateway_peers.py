@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,22 +15,22 @@ pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)"
 
 from agentgym import make
 from agentgym.core.dialects import get_dialect
-from agentgym.core.messages import ToolCall
+from agentgym.core.messages import ToolCall, text_of
 from agentgym.core.policy import Script
 from agentgym.core.toolset import Toolset
+from agentgym.core.trajectory import read_jsonl
 from agentgym.interop.episodes import RecordedEpisode
 from agentgym.interop.served.gateway import Gateway, GatewaySession, GatewaySettings, serving
 from agentgym.interop.trainers.mini_swe import DONE, EpisodeShell
 from agentgym.rollout import Limits
+from tests.doc_blocks import ROOT
 from tests.interop.peers import needs
 from tests.interop.speaking import Speaker, halving
-from tests.interop.test_gateway import SEED, compared
-from tests.interop.test_mcp_out import TOKEN, Served
+from tests.interop.test_gateway import SEED, USER, compared
+from tests.interop.test_mcp_out import COMMAND, TOKEN, Served
 from tests.waiting import eventually
 
-LOOK = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {"at": {}}}}
-SEEN = ("A tree.", "A lake.")
-pytestmark = [pytest.mark.peers, *needs("mcp", "openai", "agents", "langgraph", "minisweagent")]
+pytestmark = [pytest.mark.peers, *needs("mcp", "openai", "agents", "langgraph", "langchain_openai", "minisweagent")]
 
 
 @pytest.fixture
@@ -39,40 +40,59 @@ def session() -> Iterator[GatewaySession]:
         yield gateway.session("episode")
 
 
-def call(at: str) -> str:
-    return f'<tool_call>\n{{"name": "look", "arguments": {{"at": "{at}"}}}}\n</tool_call>'
+def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySession, tmp_path: Path):
+    from agents import Agent, OpenAIChatCompletionsModel, Runner, set_tracing_disabled  # pyright: ignore[reportMissingImports]
+    from agents.mcp import MCPServerStdio  # pyright: ignore[reportMissingImports]
+    from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
+
+    set_tracing_disabled(True)
+    out = tmp_path / "episodes.jsonl"
+    arguments = [*COMMAND, "guess", "--mcp", "--stdio", "--seed", str(SEED), "--out", str(out)]
+
+    async def play() -> str:
+        params: Any = {"command": sys.executable, "args": arguments, "cwd": str(ROOT)}
+        client = AsyncOpenAI(base_url=session.base_url, api_key=session.api_key)
+        async with client, MCPServerStdio(params, client_session_timeout_seconds=60) as server:
+            instructions, task = (message.content.text for message in (await server.get_prompt("opening")).messages)  # type: ignore[union-attr]
+            model = OpenAIChatCompletionsModel("policy", client)
+            agent = Agent("player", instructions=instructions, model=model, mcp_servers=[server])
+            return str((await Runner.run(agent, task, max_turns=20)).final_output)
+
+    assert asyncio.run(play()) == "Found it."
+    [record] = read_jsonl(out)
+    [row] = session.end(record)
+    compared(row)
 
 
-def looking(conversation: str) -> str:
-    """Look twice at once, after some thought; look again; answer."""
-    if SEEN[0] not in conversation:
-        return f"<think>\nFirst the hill.\n</think>\n\nI look.\n{call('hill')}\n{call('shore')}"
-    return call("lake") if SEEN[1] not in conversation else "<think>Well.</think> A tree and a lake."
+def test_a_streaming_model_of_langchain_plays(session: GatewaySession):
+    from langchain_core.messages import ToolMessage  # pyright: ignore[reportMissingImports]
+    from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
+
+    episode = RecordedEpisode(make("guess", dialect="native"), env_id="agentgym/guess-v0")
+    messages: list[Any] = [*episode.begin(seed=SEED)]
+    options: Any = {"use_responses_api": False, "streaming": True}
+    model = ChatOpenAI(model="policy", base_url=session.base_url, api_key=session.api_key, **options)
+    model = model.bind_tools(episode.env.tools.schemas)
+    while True:
+        messages.append(message := model.invoke(messages))
+        if not message.tool_calls:
+            break
+        for call in message.tool_calls:
+            [result] = episode.call(call["name"], call["args"])
+            messages.append(ToolMessage(text_of(result), tool_call_id=call["id"]))
+    episode.end()
+    assert episode.trajectory is not None
+    [row] = session.end(episode.trajectory)
+    compared(row)
 
 
-def test_the_client_of_openai_works_through_streamed_chat_completions():
-    from openai import OpenAI  # pyright: ignore[reportMissingImports]
+def test_the_client_of_openai_raises_the_errors_it_has_for_them(session: GatewaySession):
+    import openai  # pyright: ignore[reportMissingImports]
 
-    gateway = Gateway(Speaker(looking))
-    history: list[Any] = [{"role": "user", "content": "What is there?"}]
-    with serving(gateway):
-        session = gateway.session("one")
-        with OpenAI(base_url=session.base_url, api_key=session.api_key) as client:
-            for result in (*SEEN, None):
-                options: Any = {"tools": [{"type": "function", "function": LOOK}], "logprobs": True}
-                options["stream_options"] = {"include_usage": True}
-                with client.chat.completions.stream(model="p", messages=history, **options) as events:
-                    kinds = {event.type for event in events}
-                    completion: Any = events.get_final_completion()
-                [choice] = completion.choices
-                assert kinds >= {"chunk", "content.done" if result is None else "tool_calls.function.arguments.done"}
-                # The token that ends a turn has no text.
-                assert len(choice.logprobs.content) == completion.usage.completion_tokens - 1
-                history.append(choice.message.model_dump(exclude_none=True))
-                calls = choice.message.tool_calls or []
-                history += [{"role": "tool", "tool_call_id": call.id, "content": result} for call in calls]
-        [row] = session.reward(1.0)
-    assert len(row.turns) == 3
+    wrong = [(session.api_key, {"n": 2}, openai.BadRequestError), ("wrong", {}, openai.AuthenticationError)]
+    for key, options, error in wrong:
+        with openai.OpenAI(base_url=session.base_url, api_key=key, max_retries=0) as client, pytest.raises(error):
+            client.chat.completions.create(model="p", messages=[USER], **options)  # type: ignore[call-overload]
 
 
 def test_mini_swe_agent_works_in_a_repository():
