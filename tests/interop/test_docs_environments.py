@@ -7,6 +7,7 @@ import re
 import shutil
 from contextlib import ExitStack, redirect_stdout
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -29,14 +30,16 @@ def package_of(block: Block) -> str:
     return next(package for module, package in PACKAGES.items() if module in block.text)
 
 
-MARKS = {package: [] if package == "gymnasium" else [pytest.mark.peers] for package in PACKAGES.values()}
+def case(block: Block) -> Any:
+    package = package_of(block)
+    return pytest.param(block, id=package, marks=[] if package == "gymnasium" else [pytest.mark.peers])
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("package", [pytest.param(package, marks=marks) for package, marks in MARKS.items()])
-def test_the_example_of_a_package_runs(package: str):
-    [block] = [block for block in BLOCKS if package_of(block) == package]
+@pytest.mark.parametrize("block", map(case, BLOCKS))
+def test_the_example_of_a_package_runs(block: Block):
+    package = package_of(block)
     if find_spec(package) is None:
         pytest.skip(f"{package}: not in this environment (see .ci/peers)")
     text = block.text.replace("my_env:load_environment", "tests.interop.calculator:load_environment")

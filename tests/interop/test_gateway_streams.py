@@ -95,7 +95,7 @@ def events_of(text: str) -> list[dict[str, Any]]:
 
 def pieces_of(text: str) -> list[str]:
     """The text chunks of a stream."""
-    deltas = [choice["delta"] for event in events_of(text) for choice in event["choices"]]
+    deltas = [choice["delta"] for event in events_of(text) for choice in event.get("choices", ())]
     return [delta["content"] for delta in deltas if delta.get("content") is not None]
 
 

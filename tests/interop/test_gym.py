@@ -135,19 +135,14 @@ class Odd(gymnasium.Env[Any, Any]):
 
     observation_space = spaces.Discrete(9)
 
-    def __init__(self, begins: Any = (0, {}), goes_on: Any = (1, 1.0, True, False, {}), action_space: Any = None):
-        self.begins, self.goes_on = begins, goes_on
-        self.action_space = action_space or spaces.Discrete(2)
+    def __init__(self, goes_on: Any = (1, 1.0, True, False, {}), action_space: Any = None):
+        self.goes_on, self.action_space = goes_on, action_space or spaces.Discrete(2)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        return self.begins
+        return 0, {}
 
     def step(self, action: Any) -> Any:
-        self.taken = action
         return self.goes_on
-
-    def close(self) -> None:
-        raise OSError("the window is gone")
 
 
 @each_row(

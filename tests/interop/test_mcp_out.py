@@ -179,7 +179,7 @@ def test_over_http_sessions_at_the_same_time_are_episodes_of_their_own(tmp_path:
             return await solved(session, seed)
 
     async def both() -> list[CalledEpisode]:
-        return await asyncio.gather(play(3), play(4))
+        return [*await asyncio.gather(play(3), play(4))]
 
     try:
         for headers in ({}, {"Authorization": "Bearer wrong"}):

@@ -82,8 +82,7 @@ RUNS: dict[str, tuple[dict[str, Any], list[ToolCall], dict[str, Any], float]] = 
 def test_right_runs_are_worth_1_and_wrong_ones_0(env: WebArenaEnv, tmp_path: Path):
     for name, (task, moves, response, worth) in RUNS.items():
         env.reset(options={"task": f"lamps/{task['task_id']}"})
-        for move in [*moves, ToolCall("submit", response)]:
-            ended = call(env, move.name, **move.arguments)
+        *_, ended = [call(env, move.name, **move.arguments) for move in [*moves, ToolCall("submit", response)]]
         assert (ended.info["rewards"]["outcome"], ended.reward) == (worth, worth), name
         assert ended.info["ending"] == ("solved" if worth else "answered"), name
     assert {file.name for file in (tmp_path / "out/1").iterdir()} == {"agent_response.json", "network.har"}
