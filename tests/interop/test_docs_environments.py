@@ -37,7 +37,7 @@ def case(block: Block) -> Any:
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("block", map(case, BLOCKS))
+@pytest.mark.parametrize("block", [*map(case, BLOCKS)])
 def test_the_example_of_a_package_runs(block: Block):
     package = package_of(block)
     if find_spec(package) is None:

@@ -246,7 +246,7 @@ def test_owners_open_and_reward_sessions_over_http():
     opened = owner.post("/s/seven", {"env_id": "guess", "task_id": "guess/train/7", "seed": 3}).json()
     record = played(Client(gateway, opened["api_key"], "/s/seven"))
     [row] = owner.post("/s/seven/reward", {"record": record.to_dict()}).json()["trajectories"]
-    assert row["reward"] == record.reward
+    assert Trajectory.from_dict(row).reward == record.reward
     Client(gateway, path="/s/eight").said([USER])
     assert owner.post("/s/eight/reward", {"error": "the disk is full"}).json()["trajectories"][0]["error"]
     assert owner.post("/s/nine/reward", {"reward": 1}).status_code == 404
