@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import subprocess
 import sys
@@ -44,12 +43,11 @@ class HeldEnv(Env):
     closed = 0
     may_go_on = threading.Event()
     is_waiting = threading.Event()
-    was_cancelled = threading.Event()
 
     @classmethod
     def forget(cls) -> None:
         cls.made = cls.closed = 0
-        for event in (cls.may_go_on, cls.is_waiting, cls.was_cancelled):
+        for event in (cls.may_go_on, cls.is_waiting):
             event.clear()
 
     @classmethod
@@ -104,21 +102,6 @@ class HeldEnv(Env):
 
     def release(self) -> None:
         type(self).closed += 1
-
-
-class AsyncHeldEnv(HeldEnv):
-    """Waits on an event loop."""
-
-    @tool
-    async def pause(self) -> str:
-        """Wait for ever."""
-        self.is_waiting.set()
-        try:
-            await asyncio.sleep(10 * HANG_S)
-        except asyncio.CancelledError:
-            self.was_cancelled.set()
-            raise
-        return "paused"
 
 
 class Served(Running):

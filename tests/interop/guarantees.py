@@ -84,15 +84,10 @@ class Seen:
 class Driver(Protocol):
     """Plays episodes of `ProbeEnv` through an adapter."""
 
-    @property
-    def adapter(self) -> str:
-        """Name of the adapter: its module in `agentgym.interop`, or its page in `docs/interop`."""
-        ...
-
-    @property
-    def package(self) -> str:
-        """Name of the distribution that is on the other side."""
-        ...
+    adapter: str
+    """Name of the adapter: its module in `agentgym.interop`, or its page in `docs/interop`."""
+    package: str
+    """Name of the distribution that is on the other side."""
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
         """Play task `i` of the split `train` with seed `seed + i` and the calls `episodes[i]`.
@@ -104,18 +99,13 @@ class Driver(Protocol):
 
 def hold(driver: Driver, guarantee: Guarantee) -> None:
     """Measure a guarantee, and compare the result with what has been written down."""
-    result = measure(driver, guarantee)
+    result = _MEASURES[guarantee](driver)
     file = MEASURED / f"{driver.adapter}.json"
     results = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if os.environ.get("AGENTGYM_MEASURE") == "write":
         results = {"package": f"{driver.package} {version(driver.package)}", **results, guarantee.value: result}
         file.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     assert results.get(guarantee.value) == result
-
-
-def measure(driver: Driver, guarantee: Guarantee) -> str:
-    """Return how far a guarantee holds: `YES`, or in a few words what does not."""
-    return _MEASURES[guarantee](driver)
 
 
 def said_next(messages: Iterable[Mapping[str, Any]], episodes: Sequence[Moves], seed: int) -> ToolCall | None:
@@ -162,11 +152,11 @@ def read(result: Seen, messages: Sequence[Message]) -> None:
     result.pictures += shown_pictures(messages)
 
 
-def _pay(amount: float) -> ToolCall:
+def pay(amount: float) -> ToolCall:
     return ToolCall("pay", {"amount": amount})
 
 
-def _finish(what: str) -> ToolCall:
+def finish(what: str = "solved") -> ToolCall:
     return ToolCall("finish_as", {"what": what})
 
 
@@ -174,7 +164,7 @@ ROLL, LOOK, MEET, COLLAPSE = (ToolCall(name) for name in ("roll", "look", "meet"
 
 
 def _seeds(driver: Driver) -> str:
-    moves = [ROLL, ROLL, _finish("solved")]
+    moves = [ROLL, ROLL, finish()]
     expected = [reference(moves, 1_000 + index, index).numbers for index in range(2)]
     results = driver.play([moves, moves], 1_000, attempts=2)
     if any(result.numbers != attempts[0].numbers for attempts in results for result in attempts):
@@ -183,17 +173,13 @@ def _seeds(driver: Driver) -> str:
 
 
 def _turn_rewards(driver: Driver) -> str:
-    episodes = [[_pay(0.25), ROLL, _pay(0.5), _finish("solved")], [_pay(0.125), _pay(0.0625)]]
+    episodes = [[pay(0.25), ROLL, pay(0.5), finish()], [pay(0.125), pay(0.0625)]]
     expected = [reference(moves, 2_000 + index, index) for index, moves in enumerate(episodes)]
     results = [attempts[0] for attempts in driver.play(episodes, 2_000)]
     if [result.reward for result in results] != [result.reward for result in expected]:
         return "no: another reward than that of `Env`"
-    return YES if all(map(_same_rewards, results, expected)) else "their sum"
-
-
-def _same_rewards(result: Seen, expected: Seen) -> bool:
-    """Whether the rewards of turns are equal, except for final turns without a reward."""
-    return _until_last(result.turn_rewards) == _until_last(expected.turn_rewards)
+    same = [_until_last(r.turn_rewards) for r in results] == [_until_last(r.turn_rewards) for r in expected]
+    return YES if same else "their sum"
 
 
 def _until_last(rewards: Sequence[float] | None) -> list[float]:
@@ -206,7 +192,7 @@ def _until_last(rewards: Sequence[float] | None) -> list[float]:
 
 def _endings(driver: Driver) -> str:
     endless = [ROLL] * (ProbeEnv.max_turns + 1)
-    episodes = [[_finish("solved")], [_finish("answered")], [_finish("declined")], [ROLL], endless]
+    episodes = [[finish()], [finish("answered")], [finish("declined")], [ROLL], endless]
     expected = [reference(moves, 3_000 + index, index).ending for index, moves in enumerate(episodes)]
     endings = [attempts[0].ending for attempts in driver.play(episodes, 3_000)]
     if endings[3] == Reason.FORMAT_ERRORS:
@@ -217,7 +203,7 @@ def _endings(driver: Driver) -> str:
 
 def _errors(driver: Driver) -> str:
     mistake = ToolCall("pay", {"amount": "a lot"})
-    episodes = [[mistake, _finish("solved")], [_pay(0.5), COLLAPSE, _finish("solved")], [_finish("solved")]]
+    episodes = [[mistake, finish()], [pay(0.5), COLLAPSE, finish()], [finish()]]
     first, held = BROKEN_SEED - 2, YES
     [[wrong], [collapsed], [broken]] = driver.play(episodes, first)
     if wrong.error is not None:
@@ -233,7 +219,7 @@ def _errors(driver: Driver) -> str:
 
 
 def _parallel(driver: Driver) -> str:
-    episodes = [[ROLL, MEET, _pay(index / 8), ROLL, _finish("answered")] for index in range(TOGETHER)]
+    episodes = [[ROLL, MEET, pay(index / 8), ROLL, finish("answered")] for index in range(TOGETHER)]
     alone = [[move for move in moves if move is not MEET] for moves in episodes]
     expected = [reference(moves, 5_000 + index, index) for index, moves in enumerate(alone)]
     results = [attempts[0] for attempts in driver.play(episodes, 5_000)]
@@ -246,7 +232,7 @@ def _parallel(driver: Driver) -> str:
 
 
 def _pictures(driver: Driver) -> str:
-    [[result]] = driver.play([[LOOK, _finish("solved")]], 6_000)
+    [[result]] = driver.play([[LOOK, finish()]], 6_000)
     if result.pictures == [PNG]:
         return YES
     return "described in words" if any("picture" in text for text in result.texts) else "no"

@@ -34,15 +34,7 @@ def _task(split: str, index: int) -> Task:
 
 
 class NotesEnv(McpEnv):
-    """Add the numbers in two notes, which an MCP server keeps: a program for each episode, or the one at a URL.
-
-    Task: two notes with numbers.
-    Tools: `titles()`, `read(title)`, `write(title, text)` of an MCP server; `done()` of the environment.
-    Observation: what the server returns.
-    Reward: `outcome` 1 if the note `sum` holds the sum when the episode ends.
-    Episode end: `done`, or 8 turns.
-    Version history: v0, first version.
-    """
+    """Add the numbers in two notes, which an MCP server keeps: a program for each episode, or the one at a URL."""
 
     max_turns = 8
 

@@ -28,8 +28,3 @@ def nonsense(messages: str) -> str:
 def broken(messages: str) -> str:
     """Break down."""
     raise ConnectionError("the model is away")
-
-
-def silent(messages: str) -> object:
-    """Make no move."""
-    return None

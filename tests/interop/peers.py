@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib.util import find_spec
 from typing import Any
@@ -13,8 +13,10 @@ from uuid import uuid4
 
 import pytest
 
+from agentgym.core.dialects import get_dialect
 from agentgym.core.messages import ToolCall, calls_of, text_of
 from agentgym.core.task import Task
+from agentgym.core.toolset import Toolset
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, RolloutEngine
 from agentgym.rollout.jobs import Job
@@ -39,26 +41,7 @@ def scripted_model(episodes: Sequence[Moves], seed: int) -> Iterator[str]:
 
 def as_completion(move: ToolCall | None) -> Said:
     """Return a move as a chat endpoint's answer."""
-    return _strict(
-        completion(DONE) if move is None else calling(call(move.name, move.arguments, f"call_{uuid4().hex}"))
-    )
-
-
-def _strict(turn: Said) -> Said:
-    """Return an answer with all fields that typed clients require."""
-    turn.body |= {"created": 0, "model": "scripted"}
-    return turn
-
-
-def pictures_sent(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the data URLs of pictures in messages of a chat endpoint."""
-    blocks = [block for m in messages if isinstance(m.get("content"), list) for block in m["content"]]
-    return [block["image_url"]["url"] for block in blocks if block.get("type") == "image_url"]
-
-
-def as_data(message: Any) -> dict[str, Any]:
-    """Return a message of another project's type as plain data."""
-    return json.loads(message.model_dump_json()) if hasattr(message, "model_dump_json") else dict(message)
+    return text_completion(DONE) if move is None else _calling(move)
 
 
 def played(env: str, policy: Any, tasks: Sequence[tuple[Task, int]], **arguments: Any) -> list[Trajectory]:
@@ -103,9 +86,47 @@ def text_completion(text: str) -> Said:
     return _strict(completion(text))
 
 
+def _strict(turn: Said) -> Said:
+    """Return an answer with all fields that typed clients require."""
+    turn.body |= {"created": 0, "model": "scripted"}
+    return turn
+
+
+def together(one: Callable[[int], Awaitable[Seen]], tasks: int, attempts: int) -> list[list[Seen]]:
+    """Play each task `attempts` times on one event loop, all at the same time; return what each attempt showed."""
+
+    async def everything() -> list[Seen]:
+        return await asyncio.gather(*(one(index) for index in range(tasks) for _ in range(attempts)))
+
+    return by_task(asyncio.run(everything()), attempts)
+
+
+def by_task(results: Sequence[Seen], attempts: int) -> list[list[Seen]]:
+    """Group what was seen by task; attempts at a task follow each other."""
+    return [list(results[start : start + attempts]) for start in range(0, len(results), attempts)]
+
+
+def conversation(text: str) -> list[Any]:
+    """The messages that a prompt of Qwen 2.5 shows."""
+    parts = [part.partition("\n") for part in text.split("<|im_start|>")[1:]]
+    return [{"role": role, "content": content} for role, _, content in parts if content]
+
+
+def in_hermes(move: ToolCall | None) -> str:
+    """Return a move as the text of a model that speaks the dialect `hermes`."""
+    return DONE if move is None else get_dialect("hermes").render("", [move], Toolset(()))
+
+
+def saying(*calls: ToolCall) -> Callable[[Any], str]:
+    """Return a model that makes calls, one a turn."""
+    remaining = list(calls)
+    return lambda _: in_hermes(remaining.pop(0) if remaining else None)
+
+
 def seen_in(messages: Sequence[Mapping[str, Any]]) -> Seen:
     """Return the texts and pictures in messages of a chat endpoint."""
-    urls = pictures_sent(messages)
+    blocks = [block for m in messages if isinstance(m.get("content"), list) for block in m["content"]]
+    urls = [block["image_url"]["url"] for block in blocks if block.get("type") == "image_url"]
     return Seen(list(map(text_of, messages)), [base64.b64decode(url.partition(",")[2]) for url in urls])
 
 

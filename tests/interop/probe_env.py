@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from threading import Barrier, BrokenBarrierError
+from typing import Any, ClassVar
 
 from agentgym.base.errors import InfrastructureError, ToolError
 from agentgym.core.endings import Ending, Reason
@@ -25,15 +26,7 @@ MEETING_S = 20.0
 
 
 class ProbeEnv(Env):
-    """Do as you like: each tool shows one thing that an adapter must not lose.
-
-    Task: only an id.
-    Tools: `pay`, `roll`, `look`, `meet`, `collapse`, `finish_as`.
-    Observation: numbers that depend on the seed, and a picture.
-    Reward: `paid`, what `pay` is asked for, at once; `outcome` 1 when finished rightly.
-    Episode end: `finish_as`, in one of three ways, or 5 turns have passed.
-    Version history: none, it is for tests.
-    """
+    """Do as you like: each tool shows one thing that an adapter must not lose."""
 
     channels = {OUTCOME: Channel("1 if finished rightly"), "paid": Channel("what was asked for")}
     scheme = Scheme({OUTCOME: 1.0, "paid": 1.0}, allow_unsound=True)
@@ -105,3 +98,18 @@ class ProbeEnv(Env):
 
     def solution(self, task: Task) -> Solution:
         yield ToolCall("finish_as", {"what": "solved"})
+
+
+class CountedEnv(ProbeEnv):
+    """Records the environments that are opened and closed."""
+
+    opened: ClassVar[list[CountedEnv]] = []
+    closed: ClassVar[list[CountedEnv]] = []
+    max_concurrent = 2
+
+    def __init__(self, **arguments: Any):
+        super().__init__(**arguments)
+        self.opened.append(self)
+
+    def release(self) -> None:
+        self.closed.append(self)

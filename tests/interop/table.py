@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-
-from packaging.requirements import Requirement
 
 from tests.interop.guarantees import MEASURED, Guarantee
 from tests.interop.theirs import TOLD
@@ -22,8 +19,8 @@ PAGE = ROOT / "docs" / "interop" / "README.md"
 THEIR_PAGE = PAGE.parent / "environments.md"
 PAGES = {"remote": "serve", "verifiers_tasks": "verifiers"}
 """Pages of adapters whose page has another name."""
-BY_HAND = ", by hand"
-"""Marks the package version of rows that CI cannot measure."""
+BY_HAND, NOT_IN_CI = ", by hand", {"nemo-gym", "rllm", "verl"}
+"""Marks the package version of rows that CI cannot measure, and their packages."""
 
 _CHECK = re.compile(r"^([a-z]+(?:-[a-z]+)+):")
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)")
@@ -60,14 +57,9 @@ def _lines(rows: list[list[str]]) -> str:
 
 def _row(file: Path) -> list[str]:
     measured = json.loads(file.read_text(encoding="utf-8"))
-    package = measured["package"] + ("" if is_in_ci(measured["package"].split()[0]) else BY_HAND)
+    package = measured["package"] + (BY_HAND if measured["package"].split()[0] in NOT_IN_CI else "")
     name = f"[`{file.stem}`]({PAGES.get(file.stem, file.stem)}.md)"
     return [name, package, *(measured[guarantee.value] for guarantee in Guarantee)]
-
-
-def is_in_ci(package: str) -> bool:
-    """Whether `.ci/peers` or `.ci/run` installs a package, so that the tests of its adapter run there."""
-    return package in pinned_peers() or package in _installed_for_tests()
 
 
 def pinned_peers() -> dict[str, set[str]]:
@@ -76,15 +68,6 @@ def pinned_peers() -> dict[str, set[str]]:
     for name, pin in _PIN.findall((ROOT / ".ci" / "peers").read_text(encoding="utf-8")):
         pins.setdefault(name, set()).add(pin)
     return pins
-
-
-def _installed_for_tests() -> set[str]:
-    """Return the packages of the environment that `.ci/run` runs all tests in."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    setup = re.search(r"scripts/setup (\S+)", (ROOT / ".ci" / "install").read_text(encoding="utf-8"))
-    assert setup is not None
-    extras = [project["optional-dependencies"][extra] for extra in setup[1].split(",")]
-    return {Requirement(line).name for lines in (project["dependencies"], *extras) for line in lines}
 
 
 def with_table(page: str, table_text: str) -> str:

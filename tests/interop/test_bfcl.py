@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentgym.base.errors import BrokenTask, MissingExtra
+from agentgym.base.errors import BrokenTask
 from agentgym.core.engine.steps import StepResult
 from agentgym.core.messages import ToolCall, assistant, text_of
 from agentgym.core.policy import steps
@@ -71,15 +70,6 @@ def test_requests_come_one_after_another_and_the_world_stays(env: BFCLEnv):
 
 
 @peers
-def test_a_refusal_of_a_tool_is_an_observation_as_the_leaderboard_shows_it(env: BFCLEnv):
-    begin(env, "base_0")
-    assert "No such file or directory" in call(env, "cd", folder="missing")
-    for wrong in ({}, {"folder": "document", "force": True}):
-        assert call(env, "cd", **wrong).startswith("Error during execution: ")
-    assert "unknown argument 'a b'" in call(env, "cd", **{"a b": 1})
-
-
-@peers
 def test_a_request_that_was_forgotten_or_a_wrong_call_is_worth_0(env: BFCLEnv):
     for spoil in ("forget", "wrong"):
         begin(env, "base_0")
@@ -100,24 +90,6 @@ def _parts(text: str) -> tuple[str, dict[str, Any]]:
 
 
 @peers
-def test_a_function_that_was_held_back_can_be_called_from_its_turn_on(env: BFCLEnv):
-    begin(env, "miss_func_0")
-    [(turn, [held, *_])] = env.task.data["held_out"].items()
-    name = held["name"]
-    arguments = dict.fromkeys(held["parameters"].get("required", ()), "x")
-    refused = call(env, name, **arguments)
-    assert refused.startswith("Error: ")
-    text = ""
-    for _ in range(int(turn)):
-        text = text_of(say(env).observation[0])
-    assert name in text
-    assert text.endswith("What about now?")
-    assert not call(env, name, **arguments).startswith("Error: ")
-    begin(env, "miss_func_0")
-    assert name not in env.tools.names
-
-
-@peers
 def test_a_request_with_too_many_turns_ends_the_episode(env: BFCLEnv):
     limited = BFCLEnv(categories="base", steps=3)
     begin(limited, "base_0")
@@ -126,17 +98,6 @@ def test_a_request_with_too_many_turns_ends_the_episode(env: BFCLEnv):
     ended = limited.step(assistant("", [ToolCall("pwd", {})]))
     assert (ended.truncated, ended.info["ending"], ended.reward) == (True, "too_many_steps", 0.0)
     limited.close()
-
-
-@peers
-def test_two_episodes_share_no_world(env: BFCLEnv):
-    begin(env, "base_0")
-    other = BFCLEnv(categories="base")
-    begin(other, "base_0")
-    call(env, "cd", folder="document")
-    assert "final_report.pdf" in call(env, "ls")
-    assert "final_report.pdf" not in call(other, "ls")
-    other.close()
 
 
 @peers
@@ -156,9 +117,3 @@ def test_calls_are_written_and_read():
     for text in ("f", "a.f()", "f(g())", "f(", "f(x)"):
         with pytest.raises(BrokenTask, match="cannot be read"):
             read(text, lambda name: ["x"])
-
-
-@pytest.mark.skipif(find_spec("bfcl_eval") is not None, reason="bfcl_eval: it is in this environment")
-def test_without_the_package_one_line_says_what_to_install():
-    with pytest.raises(MissingExtra, match="pip install --no-deps bfcl-eval"):
-        BFCLEnv()

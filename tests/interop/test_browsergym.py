@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from gymnasium.vector import AsyncVectorEnv
 
 from tests.interop.theirs import hold_caveats, imported
 
@@ -58,19 +57,3 @@ def test_the_model_reads_the_error_of_a_wrong_action(env: BrowserGymEnv):
     result = env.step(act("click('999')"))
     assert "Could not find element" in text_of(result.observation[-1])
     assert not result.terminated
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_copies_play_in_forked_processes_while_a_browser_runs_here(env: BrowserGymEnv):
-    alone = [text_of(env.reset(seed=seed)[0][-1]) for seed in (3, 4)]
-    vector: Any = AsyncVectorEnv([copy] * 2, shared_memory=False, context="fork")
-    try:
-        vector.reset_async(seed=[3, 4])
-        observations, _ = vector.reset_wait(timeout=300)
-    finally:
-        vector.close(terminate=True)
-    assert [text_of(observation[-1]) for observation in observations] == alone
-
-
-def copy() -> BrowserGymEnv:
-    return BrowserGymEnv("miniwob.click-button", browser=BROWSER)

@@ -10,7 +10,6 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from agentgym.base.errors import ToolError, UsageError
 from agentgym.core.messages import Message, ToolCall, text_of
 from agentgym.core.registry import make
 from agentgym.interop.trainers.discrete import DiscreteCalls
@@ -43,18 +42,3 @@ def test_an_episode_is_the_one_that_env_plays():
         result = native.step({"role": "assistant", "content": "", "tool_calls": [{"function": function}]})
         assert rest == [result.reward, result.terminated, result.truncated, result.info]
     assert rest[2]
-
-
-def test_without_a_seed_its_own_generator_draws_one():
-    def tasks(env: DiscreteCalls) -> list[str]:
-        return [env.reset(seed=3 if first else None)[1]["task"] for first in (True, False, False)]
-
-    assert tasks(guessing()) == tasks(guessing())
-    assert len(set(tasks(guessing()))) == 3
-
-
-def test_actions_that_are_no_calls_are_refused():
-    with pytest.raises(ToolError, match="There is no tool 'guss'"):
-        DiscreteCalls(lambda: make("guess"), [ToolCall("guss")], seen, SPACE)
-    with pytest.raises(UsageError, match="at least one call"):
-        DiscreteCalls(lambda: make("guess"), [], seen, SPACE)

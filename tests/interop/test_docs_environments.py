@@ -7,6 +7,7 @@ import re
 import shutil
 from contextlib import ExitStack, redirect_stdout
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -29,15 +30,14 @@ def package_of(block: Block) -> str:
     return next(package for module, package in PACKAGES.items() if module in block.text)
 
 
-def marks(package: str) -> list[pytest.MarkDecorator]:
-    return [] if package == "gymnasium" else [pytest.mark.peers]
+def case(block: Block) -> Any:
+    package = package_of(block)
+    return pytest.param(block, id=package, marks=[] if package == "gymnasium" else [pytest.mark.peers])
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "block", [pytest.param(block, id=package_of(block), marks=marks(package_of(block))) for block in BLOCKS]
-)
+@pytest.mark.parametrize("block", [*map(case, BLOCKS)])
 def test_the_example_of_a_package_runs(block: Block):
     package = package_of(block)
     if find_spec(package) is None:
@@ -55,7 +55,3 @@ def test_the_example_of_a_package_runs(block: Block):
         exec(compile(text, f"docs/{PAGE}", "exec"), {})
     expected = re.findall(r"^# (.*)$", block.text, re.M)
     assert [line for line in expected if line not in printed.getvalue().splitlines()] == []
-
-
-def test_every_package_has_an_example():
-    assert {package_of(block) for block in BLOCKS} == set(PACKAGES.values())

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.base.errors import UsageError
 from agentgym.cli.app import app
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, assistant
 from agentgym.core.policy import steps
 from agentgym.core.task import Task
 from agentgym.envs.code import CodeEnv
-from agentgym.envs.guess import GuessEnv
 from agentgym.envs.sql import SQLEnv
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.terminal import TerminalEnv
-from agentgym.tasks.exporting import HarborFolder
-from agentgym.tasks.exporting.export import export_harbor
 from agentgym.tasks.folders import FolderTasks
-from agentgym.tools.sandbox.containers.daemon import Daemon
-from agentgym.tools.terminal import Machine, MachineSpec
-from agentgym.tools.terminal.building import packed, packed_files
 from tests.harbor_folders import IS_ROOT, exported, judge, machine_of, solve
 from tests.rows import each_row
 from tests.swe_cases import write_tasks
@@ -37,9 +28,8 @@ KINDS = ("function", "fix", "value", "predict")
 needs_image = pytest.mark.skipif(not BASE, reason='run first: eval "$(.ci/docker start)"')
 
 
-def code_tasks(kind: str, number: int = 1) -> list[Task]:
-    source = CodeEnv(kinds=kind).tasks
-    return [source.get("test", index) for index in range(number)]
+def code_task(kind: str) -> Task:
+    return CodeEnv(kinds=kind).tasks.get("test", 0)
 
 
 def ordered_task(env: SQLEnv) -> Task:
@@ -47,19 +37,15 @@ def ordered_task(env: SQLEnv) -> Task:
     return next(task for task in candidates if task.gold["ordered"])
 
 
-def swe_env(folder: Path) -> SWEEnv:
-    return SWEEnv(file=write_tasks(folder), split_by="test")
-
-
 def written(name: str, tmp_path: Path) -> tuple[Env, Task]:
     """One task of an environment."""
     if name in KINDS:
-        return CodeEnv(), code_tasks(name)[0]
+        return CodeEnv(), code_task(name)
     if name == "sql":
         env = SQLEnv(engine="sqlite")
         return env, ordered_task(env)
     (tmp_path / "rows").mkdir()
-    env = swe_env(tmp_path / "rows")
+    env = SWEEnv(file=write_tasks(tmp_path / "rows"), split_by="test")
     return env, env.tasks.get("test", 0)
 
 
@@ -78,19 +64,29 @@ def test_without_any_package_installed_the_solution_scores_1_and_nothing_0(tmp_p
 
 
 @pytest.mark.real
-def test_an_answer_about_a_database_is_judged_as_the_environment_does(tmp_path: Path):
-    env = SQLEnv(engine="sqlite", scheme="outcome")
-    task = ordered_task(env)
+@each_row("name", ["sql", "fix"])
+def test_an_answer_is_judged_as_the_environment_does(tmp_path: Path, name: str):
+    """Right, half right, wrong or no answer; code that ends its process or keeps state."""
+    if name == "sql":
+        env: Env = SQLEnv(engine="sqlite", scheme="outcome")
+        task = ordered_task(env)
+        gold, place = task.gold["sql"], "answer.txt"
+        answers = [gold, f"  -- right\n{gold}", f"SELECT * FROM ({gold}) LIMIT 1", "SELECT 1", "SELECT nothing("]
+    else:
+        env, task, place = CodeEnv(scheme="outcome"), code_task("fix"), "solution.py"
+        function, head = task.data["entry_point"], task.data["signature"].rstrip()
+        again = f"\n_real, _calls = {function}, []\ndef {function}(*all):\n    _calls.append(1)\n"
+        answers = [task.gold["code"], task.data["code"], f"import os\n{head}\n    os._exit(0)\n"]
+        answers += [task.gold["code"] + again + "    return _real(*all) if len(_calls) == 1 else None\n"]
     folder = exported(env, task, tmp_path / "out")
-    gold = task.gold["sql"]
-    answers = [gold, f"  -- right\n{gold}", f"SELECT * FROM ({gold}) LIMIT 1", "SELECT 1", "'value'", "SELECT nothing("]
     for number, answer in enumerate(answers):
-        app = machine_of(folder, tmp_path / str(number))
-        (app / "answer.txt").write_text(answer)
+        (machine_of(folder, tmp_path / str(number)) / place).write_text(answer)
         there = judge(folder, tmp_path / str(number))
         env.reset(options={"task": task})
         here = env.step(assistant("", [ToolCall("submit", {"answer": answer})])).info["rewards"]
-        assert there == {"reward": here.get("outcome", 0.0), "partial": here.get("partial", 0.0)}, answer
+        for ours, theirs in (("outcome", "reward"), ("partial", "partial")):
+            assert there.get(theirs, 0.0) == here.get(ours, 0.0), answer
+    env.close()
 
 
 def cheat_by_link(app: Path, gold: str) -> None:
@@ -146,7 +142,7 @@ os.kill(os.getppid(), signal.SIGKILL)
 @pytest.mark.real
 @pytest.mark.skipif(not IS_ROOT, reason="what an agent wrote has no fewer rights than these tests")
 def test_a_submission_neither_ends_its_judge_nor_writes_the_reward(tmp_path: Path):
-    folder = exported(CodeEnv(), code_tasks("function")[0], tmp_path / "out")
+    folder = exported(CodeEnv(), code_task("function"), tmp_path / "out")
     app = machine_of(folder, tmp_path / "root")
     (app / "solution.py").write_text(TAKES_THE_REWARD)
     assert judge(folder, tmp_path / "root")["reward"] == 0.0
@@ -170,108 +166,18 @@ def test_the_command_writes_folders_that_we_read(tmp_path: Path):
     ran = CliRunner().invoke(app, words)
     assert (ran.exit_code, ran.output) == (0, f"Wrote 3 task folders to {out}\n")
     source = FolderTasks(out, split_by="test")
-    assert source.size("test") == 3
-    assert source.left_out == ()
-    again = CliRunner().invoke(app, words)
-    assert again.exit_code != 0
-
-
-def test_tasks_that_cannot_be_written_are_refused_with_a_reason(tmp_path: Path):
-    with pytest.raises(UsageError, match="has no method harbor_folder"):
-        export_harbor(GuessEnv(), "agentgym/guess-v0", [], tmp_path, "image")
-    env = SQLEnv(engine="duckdb")
-    with pytest.raises(UsageError, match="engine=sqlite"):
-        env.harbor_folder(env.tasks.get("test", 0))
-
-
-class Exporting(GuessEnv):
-    """An environment of a user, with a judge of its own."""
-
-    def harbor_folder(self, task: Task) -> HarborFolder:
-        solve = f"#!/bin/bash\necho {task.gold['number']} > /app/guess.txt\n"
-        return HarborFolder("Write the number to /app/guess.txt.", "tests.interop.guess_judge", solve)
-
-
-@pytest.mark.real
-def test_an_environment_of_a_user_brings_its_own_judge(tmp_path: Path):
-    env = Exporting()
-    folder = exported(env, env.tasks.get("test", 0), tmp_path / "out")
-    for name, work, reward in (("idle", lambda *_: None, 0.0), ("gold", solve, 1.0)):
-        machine_of(folder, tmp_path / name)
-        work(folder, tmp_path / name)
-        assert judge(folder, tmp_path / name)["reward"] == reward
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    if not BASE:
-        pytest.skip('run first: eval "$(.ci/docker start)"')
-    machine = Machine.start(Daemon(), MachineSpec(BASE))
-    yield machine
-    machine.close()
-
-
-def graded(machine: Machine, folder: Path, answer: str, user: str = "0") -> dict[str, float]:
-    """Run the tests of a folder on the agent's own machine, as programs do that know no other verifier."""
-    place = json.loads((folder / "tests/task.json").read_text())["given"]["answer"]
-    machine.put(packed_files({place[1:]: answer.encode()}))
-    machine.put(packed(folder / "tests", under="tests"))
-    machine.run(["sh", "-c", "rm -rf /logs && mkdir -p /logs/verifier && chmod 777 /logs/verifier"], wall_s=60.0)
-    ran = machine.run(["/tests/test.sh"], wall_s=120.0, user=user)
-    assert ran.exit_code == 0, ran
-    assert (machine.read("/tests/task.json", 100_000) is None) == (user == "0")
-    return json.loads(machine.read("/logs/verifier/reward.json", 1000) or b"")
-
-
-@pytest.mark.docker
-def test_the_grader_of_a_folder_judges_as_the_environment_does(tmp_path: Path, machine: Machine):
-    """Right, half right, crashing, ending the process, keeping state, and the given code that is to be repaired."""
-    [task] = code_tasks("fix")
-    folder = exported(CodeEnv(), task, tmp_path / "out")
-    name = task.data["entry_point"]
-    head = task.data["signature"].rstrip()
-    answers = {
-        "gold": task.gold["code"],
-        "given": task.data["code"],
-        "constant": f"{head}\n    return 1\n",
-        "ends": f"import os\n{head}\n    os._exit(0)\n",
-        "raises": f"{head}\n    raise SystemExit\n",
-        "remembers": task.gold["code"] + f"\n_real, _calls = {name}, []\n{head}\n    _calls.append(1)\n"
-        f"    return _real({', '.join(_parameters(head))}) if len(_calls) == 1 else None\n",
-    }
-    for label, answer in answers.items():
-        there = graded(machine, folder, answer)["reward"]
-        assert there == _here(task, answer), label
-
-
-def _parameters(head: str) -> list[str]:
-    return [part.partition(":")[0].strip() for part in head.partition("(")[2].rpartition(")")[0].split(",")]
-
-
-def _here(task: Task, answer: str) -> float:
-    env = CodeEnv(scheme="outcome")
-    try:
-        env.reset(options={"task": task})
-        return env.step(assistant("", [ToolCall("submit", {"answer": answer})])).info["rewards"]["outcome"]
-    finally:
-        env.close()
-
-
-def terminal(folder: Path) -> TerminalEnv:
-    return TerminalEnv(folder=folder, split_by="test")
-
-
-BUSY_S = 900
-"""Calibrating a repository takes a dozen processes on one processor, which a busy machine shares."""
+    assert (source.size("test"), source.left_out) == (3, ())
+    assert CliRunner().invoke(app, words).exit_code != 0
 
 
 @pytest.mark.docker
 @needs_image
 @pytest.mark.parametrize(
-    "name", [*KINDS, "sql", pytest.param("swe", marks=[pytest.mark.slow, pytest.mark.timeout(BUSY_S)])]
+    "name", [*KINDS, "sql", pytest.param("swe", marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
 )
 def test_exported_and_imported_the_solution_scores_1_and_nothing_0(tmp_path: Path, name: str):
-    env = terminal(exported(*written(name, tmp_path), tmp_path / "out"))
+    folder = exported(*written(name, tmp_path), tmp_path / "out")
+    env = TerminalEnv(folder=folder, split_by="test")
     try:
         env.reset(options={"index": 0})
         assert list(steps(env, env.solution(env.task)))[-1].reward == 1.0
@@ -296,25 +202,11 @@ ROOT_CHEATS = {
 @needs_image
 @each_row("name", ROOT_CHEATS)
 def test_root_on_the_machine_of_the_agent_cannot_change_the_verdict(tmp_path: Path, name: str):
-    env = terminal(exported(*written("sql", tmp_path), tmp_path / "out"))
+    folder = exported(*written("sql", tmp_path), tmp_path / "out")
+    env = TerminalEnv(folder=folder, split_by="test")
     try:
         env.reset(options={"index": 0})
         env.step(assistant("", [ToolCall("bash", {"command": ROOT_CHEATS[name]})]))
         assert env.step(assistant("", [ToolCall("submit")])).reward == 0.0
     finally:
         env.close()
-
-
-@pytest.mark.peers
-def test_harbor_itself_reads_the_folders(tmp_path: Path):
-    why = "harbor: not in this environment (it needs Python 3.12)"
-    harbor = pytest.importorskip("harbor.models.task.task", reason=why)
-    for name in ALL:
-        (tmp_path / name).mkdir()
-        env, task = written(name, tmp_path / name)
-        folder = exported(env, task, tmp_path / name / "out")
-        assert harbor.Task.is_valid_dir(folder)
-        read = harbor.Task(folder)
-        assert task.prompt.strip() in read.instruction
-        assert read.config.environment.network_mode.value == "no-network"
-        assert read.config.verifier.environment_mode.value == "separate"

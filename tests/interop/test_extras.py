@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
-from types import ModuleType
 
 import pytest
 
@@ -26,24 +24,13 @@ ADAPTERS = {
 """Adapters with the package that each needs."""
 
 
-class Without:
-    """Finds nothing of a package."""
-
-    def __init__(self, package: str):
-        self._package = package
-
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
-        if name.partition(".")[0] == self._package:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
 @each_row("adapter, package", ADAPTERS.items())
 def test_an_error_names_the_install_command_of_a_missing_package(adapter: str, package: str):
     roots = (package, f"agentgym.interop.{adapter}")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in sys.modules if any(f"{name}.".startswith(f"{root}.") for root in roots)]:
             patch.delitem(sys.modules, name)
-        patch.setattr(sys, "meta_path", [Without(package), *sys.meta_path])
+        patch.setitem(sys.modules, package, None)
         patch.setattr("importlib.util.find_spec", lambda name: None)
         patch.setattr("agentgym.interop.packages.find_spec", lambda name: None)
         with pytest.raises(MissingExtra) as error:

@@ -22,18 +22,20 @@ from agentgym.core.messages import calls_of, text_of
 from agentgym.core.policy import SilentPolicy
 from agentgym.core.trajectory import Trajectory, read_jsonl
 from agentgym.interop.episodes import CalledEpisode, RecordedEpisode
-from agentgym.interop.served.gateway import Gateway, GatewaySettings, serving
+from agentgym.interop.served.gateway import Gateway, GatewaySettings
 from agentgym.interop.served.gateway.app import make_app
 from agentgym.rollout import EnvFactory, RolloutEngine
 from agentgym.rollout.jobs import Job
-from agentgym.rollout.limits import Limits
 from tests.doc_blocks import ROOT
 from tests.interop.peers import run_page
 from tests.interop.speaking import Speaker, halving
+from tests.rows import each_row
 
 TOKEN = "the-owner-of-this-gateway"
 SEED = 14
 USER = {"role": "user", "content": "Say something."}
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
 
 
 @pytest.fixture
@@ -139,46 +141,21 @@ def test_each_row_of_an_agent_that_drops_its_history_has_the_episodes_reward():
     assert (plan.success, work.success, work.tags) == (True, True, ("row 2 of 2",))
 
 
-def test_a_growing_conversation_is_one_row_whatever_its_formatting():
-    gateway = gateway_of(Speaker(lambda conversation: f" Turn {conversation.count('Turn') + 1}. "))
-    client = Client(gateway, path="/s/one")
-    messages: list[Any] = [USER]
-    for turn in range(3):
-        message = client.said(messages)
-        messages += [{"role": "assistant", "content": [{"type": "text", "text": message["content"].strip()}]}, USER]
-        assert message["content"].strip() == f"Turn {turn + 1}."
-    [row] = gateway.find("one").reward(0.5)
-    assert [turn.reward for turn in row.turns] == [0.0, 0.0, 0.5]
-    assert row.tokens is not None
-    spoken = [row.tokens.completion_ids[turn.span[0] : turn.span[1]] for turn in row.turns if turn.span]
-    assert [Speaker(str).codec.decode(ids) for ids in spoken] == [" Turn 1. ", " Turn 2. ", " Turn 3. "]
-
-
-def test_rewritten_history_begins_another_row(out: Path):
+def test_rewritten_history_and_other_tools_begin_another_row(out: Path):
     gateway = gateway_of(Speaker(lambda _: "Yes."), out)
     client = Client(gateway, path="/s/one")
     client.said([USER])
     client.said([USER, {"role": "assistant", "content": "Yes."}, USER])
     client.said([{"role": "user", "content": "In short: yes was said."}])
     client.said([USER, {"role": "assistant", "content": "No."}, USER])
+    client.said([USER, {"role": "assistant", "content": "Yes."}, USER], tools=[LOOK])
     answer = client.post("/s/one/reward", {"reward": 1.0})
-    assert [len(row["turns"]) for row in answer.json()["trajectories"]] == [2, 1, 1]
+    assert [len(row["turns"]) for row in answer.json()["trajectories"]] == [2, 1, 1, 1]
     rows = [*read_jsonl(out)]
     assert [(row.id, row.tags, row.reward, row.success) for row in rows] == [
-        (f"one/{number}", (f"row {number} of 3",), 1.0, True) for number in (1, 2, 3)
+        (f"one/{number}", (f"row {number} of 4",), 1.0, True) for number in (1, 2, 3, 4)
     ]
-    assert text_of(rows[2].opening[1]) == "No."
-
-
-def test_other_tools_begin_another_row():
-    gateway = gateway_of(Speaker(lambda _: "Yes."))
-    client = Client(gateway, path="/s/one")
-    tool = {"type": "function", "function": {"name": "look"}}
-    client.said([USER])
-    client.said([USER, {"role": "assistant", "content": "Yes."}, USER], tools=[tool])
-    first, second = gateway.find("one").reward(0.0)
-    assert (len(first.opening), len(second.opening)) == (1, 4)
-    assert '"name": "look"' in text_of(second.opening[0])
+    assert (text_of(rows[2].opening[1]), '"name": "look"' in text_of(rows[3].opening[0])) == ("No.", True)
 
 
 def test_sessions_are_selected_by_path_or_key():
@@ -204,72 +181,36 @@ def test_an_agents_key_is_valid_only_for_calls_in_its_session():
     assert refused[0].json()["error"]["code"] == "invalid_api_key"
 
 
-def test_an_ended_session_refuses_calls_and_a_second_reward(out: Path):
-    gateway = gateway_of(Speaker(lambda _: "Yes."), out)
-    client = Client(gateway, path="/s/one")
-    session = gateway.session("one")
-    client.said([USER])
-    session.reward(1.0, channels={"outcome": 1.0, "style": 0.5}, reason=Reason.SOLVED)
-    assert client.chat([USER]).status_code == 409
-    with pytest.raises(UsageError, match="has already ended"):
-        session.reward(1.0)
-    gateway.close_session(session)
-    [row] = read_jsonl(out)
-    assert (row.channels, row.reason) == ([{"outcome": 1.0, "style": 0.5}], Reason.SOLVED)
-
-
-def test_a_failing_policy_fails_the_episode_unless_the_agent_retries():
-    broken = True
+@each_row("again", [True, False])
+def test_a_failing_policy_fails_the_episode_unless_the_agent_retries(again: bool):
+    answers = iter(["Yes.", OSError("no power"), "Yes."])
 
     def say(_: str) -> str:
-        if broken:
-            raise OSError("no power")
-        return "Yes."
+        if isinstance(answer := next(answers), OSError):
+            raise answer
+        return answer
 
     gateway = gateway_of(Speaker(say))
-    for again in (True, False):
-        client, name = Client(gateway, path=f"/s/{again}"), str(again)
-        broken = False
-        message = client.said([USER])
-        more = [USER, {"role": "assistant", "content": message["content"]}, USER]
-        broken = True
-        answer = client.chat(more)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
-        broken = False
-        if again:
-            client.said(more)
-        rows = gateway.find(name).reward(1.0)
-        assert [(row.failed, row.component, row.reward) for row in rows if row.failed] == (
-            [] if again else [(True, "policy", 0.0)]
-        )
-
-
-def test_a_conversation_that_is_too_long_is_refused_with_openais_code():
-    gateway = gateway_of(Speaker(lambda _: "Yes.", context=30))
-    answer = Client(gateway).chat([{"role": "user", "content": "x" * 40}])
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "context_length_exceeded")
-
-
-def test_a_turn_beyond_the_agents_limit_is_cut_and_marked_as_cut():
-    gateway = gateway_of(Speaker(lambda _: "A long story."), limits=Limits(max_new_tokens=10))
-    for limit, text in ((4, "A lo"), (100, "A long sto")):
-        answer = Client(gateway, path=f"/s/{limit}").chat([USER], max_tokens=limit).json()["choices"][0]
-        assert (answer["message"]["content"], answer["finish_reason"]) == (text, "length")
-
-
-def test_sessions_without_a_reward_are_recorded_as_failed(out: Path):
-    gateway = gateway_of(Speaker(lambda _: "Yes."), out)
-    Client(gateway, path="/s/one").said([USER])
-    gateway.close()
-    [row] = read_jsonl(out)
-    assert (row.failed, row.error) == (True, "the gateway stopped before the session had a reward")
+    client = Client(gateway, path="/s/one")
+    more = [USER, client.said([USER]), USER]
+    answer = client.chat(more)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
+    if again:
+        client.said(more)
+    rows = gateway.find("one").reward(1.0)
+    expected = [] if again else [(True, "policy", 0.0)]
+    assert [(row.failed, row.component, row.reward) for row in rows if row.failed] == expected
 
 
 def test_an_ended_session_does_not_change_and_is_written_once(out: Path):
     gateway = gateway_of(Speaker(lambda _: "Yes."), out)
     session = gateway.session("one")
     Client(gateway, path="/s/one").said([USER])
-    [row] = session.reward(1.0)
+    [row] = session.reward(1.0, channels={"outcome": 1.0, "style": 0.5}, reason=Reason.SOLVED)
+    assert (row.channels, row.reason) == ([{"outcome": 1.0, "style": 0.5}], Reason.SOLVED)
+    assert Client(gateway, path="/s/one").chat([USER]).status_code == 409
+    with pytest.raises(UsageError, match="has already ended"):
+        session.reward(1.0)
     assert session.fail("too late") == [row]
     assert gateway.close_session(session) == gateway.close_session(session) == [row]
     gateway.session("one")
@@ -284,15 +225,7 @@ def test_an_ended_session_does_not_change_and_is_written_once(out: Path):
     ]  # fmt: skip
 
 
-def test_a_gateway_that_cannot_write_its_sessions_still_stops(tmp_path: Path):
-    gateway = gateway_of(Speaker(lambda _: "Yes."), tmp_path)  # a folder
-    with pytest.raises(UsageError, match="cannot write"), serving(gateway) as url:
-        gateway.session("one")
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(url, trust_env=False)
-
-
-def test_a_full_gateway_refuses_sessions_until_one_is_idle():
+def test_sessions_and_policies_that_cannot_be_served_are_refused():
     gateway = gateway_of(Speaker(lambda _: "Yes."), sessions=1, idle_s=1000.0)
     first = gateway.session("a")
     with pytest.raises(InfrastructureError, match="all 1 sessions"):
@@ -303,6 +236,8 @@ def test_a_full_gateway_refuses_sessions_until_one_is_idle():
         gateway.session("b")
     with pytest.raises(UsageError, match="name"):
         gateway.session("../etc")
+    with pytest.raises(UsageError, match="records tokens"):
+        Gateway(SilentPolicy())
 
 
 def test_owners_open_and_reward_sessions_over_http():
@@ -329,17 +264,6 @@ def test_each_token_has_the_version_of_its_weights():
     assert row.tokens is not None
     assert sorted(set(row.tokens.versions)) == [-1, 0, 3]
     assert policy.released == ["one/0"]
-
-
-def test_a_gateway_is_served_from_a_thread_and_refuses_policies_without_tokens():
-    gateway = gateway_of(Speaker(lambda _: "Yes."))
-    with serving(gateway) as url:
-        session = gateway.session("one")
-        assert session.base_url == f"{url}/s/one/v1"
-        headers = {"Authorization": f"Bearer {session.api_key}"}
-        assert httpx.get(f"{session.base_url}/models", headers=headers).json()["data"][0]["id"] == "speaker"
-    with pytest.raises(UsageError, match="records tokens"):
-        Gateway(SilentPolicy())
 
 
 @pytest.mark.real

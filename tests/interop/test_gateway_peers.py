@@ -15,10 +15,10 @@ pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)"
 
 from agentgym import make
 from agentgym.core.dialects import get_dialect
-from agentgym.core.messages import ToolCall
+from agentgym.core.messages import ToolCall, text_of
 from agentgym.core.policy import Script
 from agentgym.core.toolset import Toolset
-from agentgym.core.trajectory import read_jsonl, write_jsonl
+from agentgym.core.trajectory import read_jsonl
 from agentgym.interop.episodes import RecordedEpisode
 from agentgym.interop.served.gateway import Gateway, GatewaySession, GatewaySettings, serving
 from agentgym.interop.trainers.mini_swe import DONE, EpisodeShell
@@ -26,11 +26,11 @@ from agentgym.rollout import Limits
 from tests.doc_blocks import ROOT
 from tests.interop.peers import needs
 from tests.interop.speaking import Speaker, halving
-from tests.interop.test_gateway import SEED, compared
+from tests.interop.test_gateway import SEED, USER, compared
 from tests.interop.test_mcp_out import COMMAND, TOKEN, Served
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.peers, *needs("mcp", "openai", "agents", "langgraph", "minisweagent")]
+pytestmark = [pytest.mark.peers, *needs("mcp", "openai", "agents", "langgraph", "langchain_openai", "minisweagent")]
 
 
 @pytest.fixture
@@ -53,12 +53,10 @@ def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySes
         params: Any = {"command": sys.executable, "args": arguments, "cwd": str(ROOT)}
         client = AsyncOpenAI(base_url=session.base_url, api_key=session.api_key)
         async with client, MCPServerStdio(params, client_session_timeout_seconds=60) as server:
+            instructions, task = (message.content.text for message in (await server.get_prompt("opening")).messages)  # type: ignore[union-attr]
             model = OpenAIChatCompletionsModel("policy", client)
-            opening: Any = (await server.get_prompt("opening")).messages
-            instructions, task = (message.content.text for message in opening)
             agent = Agent("player", instructions=instructions, model=model, mcp_servers=[server])
-            result = await Runner.run(agent, task, max_turns=20)
-            return str(result.final_output)
+            return str((await Runner.run(agent, task, max_turns=20)).final_output)
 
     assert asyncio.run(play()) == "Found it."
     [record] = read_jsonl(out)
@@ -66,7 +64,38 @@ def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySes
     compared(row)
 
 
-def test_mini_swe_agent_works_in_a_repository(tmp_path: Path):
+def test_a_streaming_model_of_langchain_plays(session: GatewaySession):
+    from langchain_core.messages import ToolMessage  # pyright: ignore[reportMissingImports]
+    from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
+
+    episode = RecordedEpisode(make("guess", dialect="native"), env_id="agentgym/guess-v0")
+    messages: list[Any] = [*episode.begin(seed=SEED)]
+    options: Any = {"use_responses_api": False, "streaming": True}
+    model = ChatOpenAI(model="policy", base_url=session.base_url, api_key=session.api_key, **options)
+    model = model.bind_tools(episode.env.tools.schemas)
+    while True:
+        messages.append(message := model.invoke(messages))
+        if not message.tool_calls:
+            break
+        for call in message.tool_calls:
+            [result] = episode.call(call["name"], call["args"])
+            messages.append(ToolMessage(text_of(result), tool_call_id=call["id"]))
+    episode.end()
+    assert episode.trajectory is not None
+    [row] = session.end(episode.trajectory)
+    compared(row)
+
+
+def test_the_client_of_openai_raises_the_errors_it_has_for_them(session: GatewaySession):
+    import openai  # pyright: ignore[reportMissingImports]
+
+    wrong = [(session.api_key, {"n": 2}, openai.BadRequestError), ("wrong", {}, openai.AuthenticationError)]
+    for key, options, error in wrong:
+        with openai.OpenAI(base_url=session.base_url, api_key=key, max_retries=0) as client, pytest.raises(error):
+            client.chat.completions.create(model="p", messages=[USER], **options)  # type: ignore[call-overload]
+
+
+def test_mini_swe_agent_works_in_a_repository():
     from minisweagent.agents.default import DefaultAgent  # pyright: ignore[reportMissingImports]
     from minisweagent.models.litellm_model import LitellmModel  # pyright: ignore[reportMissingImports]
 
@@ -90,8 +119,6 @@ def test_mini_swe_agent_works_in_a_repository(tmp_path: Path):
     assert len(row.turns) == len(record.turns)
     assert row.tokens is not None
     assert [row.tokens.loss_mask[turn.span[0]] for turn in row.turns if turn.span] == [1] * len(row.turns)
-    write_jsonl(tmp_path / "rows.jsonl", [row])
-    assert [*read_jsonl(tmp_path / "rows.jsonl")] == [row]
 
 
 def bash(command: str) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,18 +15,16 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 import httpx
 
 from agentgym.core.messages import Message
-from agentgym.core.policy import Generation, StreamingPolicy
+from agentgym.core.policy import Generation
 from agentgym.core.trajectory import Tokens
-from agentgym.interop.served.gateway import GatewaySession, serving
+from agentgym.interop.served.gateway import serving
 from tests.interop.speaking import END, START, Letters
-from tests.interop.test_gateway import USER, Client, gateway_of
+from tests.interop.test_gateway import CALL, LOOK, USER, Client, gateway_of
 from tests.rows import each_row
 from tests.serving_cases import raw, until
 
 CHAT = "/v1/chat/completions"
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
-LOOK = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
-CALL = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
 
 
 class Bytes(Letters):
@@ -50,13 +47,12 @@ class Reader:
     Args:
         turn: The text of the turn.
         step: Tokens per sampling step.
-        thinks: Whether its prompts open the reasoning.
     """
 
     name, context = "reader", 100_000
 
-    def __init__(self, turn: str, step: int = 1, *, thinks: bool = False):
-        self.codec: Any = Thinking() if thinks else Bytes()
+    def __init__(self, turn: str, step: int = 1):
+        self.codec: Any = Bytes()
         self.streams = True
         self.turn, self.step = turn, step
         self.allowed = 1 << 30
@@ -87,16 +83,8 @@ class Reader:
         self.released.append(session)
 
 
-class Thinking(Bytes):
-    """Its prompts open the reasoning."""
-
-    def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
-        return [*super().open(messages, tools), *(b + 2 for b in b"<think>\n")]
-
-
 def body_of(*, tools: bool = True, **more: Any) -> dict[str, Any]:
-    tool = {"tools": [{"type": "function", "function": LOOK}]} if tools else {}
-    return {"messages": [USER], **tool, **more}
+    return {"messages": [USER], **({"tools": [LOOK]} if tools else {}), **more}
 
 
 def events_of(text: str) -> list[dict[str, Any]]:
@@ -107,7 +95,7 @@ def events_of(text: str) -> list[dict[str, Any]]:
 
 def pieces_of(text: str) -> list[str]:
     """The text chunks of a stream."""
-    deltas = [choice["delta"] for event in events_of(text) for choice in event["choices"]]
+    deltas = [choice["delta"] for event in events_of(text) for choice in event.get("choices", ())]
     return [delta["content"] for delta in deltas if delta.get("content") is not None]
 
 
@@ -135,19 +123,12 @@ def answered(body: dict[str, Any]) -> dict[str, Any]:
 
 
 TURNS = {
-    "plain": "A tree and a lake.",
     "many bytes": "Ein Bäumchen, 日本の木, \U0001f333\U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301 \ufffd.",
     "a call": f"Well, I look.\n{CALL}",
-    "only a call": CALL,
-    "two calls": f"I look <twice>.\n\n{CALL}\n{CALL}",
     "half a call": f"I look.\n{CALL[:30]}",
     "no call": "Write <tool_cal> or </tool> or <tool_call and say 日本.",
-    "text after a call": f"I look.\n{CALL}\nDone.",
     "reasoning": f"<think>\nMaybe {CALL}?\n</think>\n\n  I know: 日本. \n",
-    "reasoning and a call": f" <think>Hm.</think>\n{CALL}",
     "open reasoning": "<think>\nI never ",
-    "nearly reasoning": "  <thin ice",
-    "blank": " \n ",
     "a stop": "I think.\nObserv: none.\nObservation: none. End.",
     "a long one": "word " * 300 + "日本" * 50,
 }
@@ -173,80 +154,26 @@ def tokens_of(gateway: Any) -> Tokens:
     return row.tokens
 
 
-@each_row("turn", ["Hm.\n</think>\n\nYes: 日本.", f"Hm.\n</think>\nI look.\n{CALL}", "I never end"])
-def test_reasoning_that_the_prompt_opens_is_streamed_like_any_other(turn: str):
-    body = body_of(stop="\nI look")
-    whole = Client(gateway_of(Reader(turn, thinks=True))).post(CHAT, body).json()
-    stream = Client(gateway_of(Reader(turn, thinks=True))).post(CHAT, {**body, **STREAM})
-    assert joined(stream.text) == answered(whole)
-
-
-@contextmanager
-def listening(
-    policy: Any, silent_s: float = 60.0
-) -> Iterator[tuple[GatewaySession, Callable[[Callable[[str], bool]], str]]]:
-    """A session, and a function that reads a stream until a condition on its text is met."""
-    gateway = gateway_of(policy, silent_s=silent_s)
-    with serving(gateway):
-        session = gateway.session("one")
-        headers = {"Authorization": f"Bearer {session.api_key}"}
-        url = f"{session.base_url}/chat/completions"
-        body = body_of(stream=True)
-        with httpx.stream("POST", url, json=body, headers=headers, trust_env=False, timeout=60) as answer:
-            assert answer.status_code == 200
-            came, pieces = "", answer.iter_text()
-
-            def read(condition: Callable[[str], bool]) -> str:
-                nonlocal came
-                while not condition(came):
-                    came += next(pieces)
-                return came
-
-            yield session, read
-            for piece in pieces:
-                came += piece
-
-
-def test_text_goes_out_before_the_turn_is_complete():
-    policy = Reader(f"A tree and <b>a lake</b>.\n{CALL}")
-    policy.allowed = 20
-    beginning = "A tree and <b>a lake"
-    with listening(policy) as (session, read):
-        read(lambda text: "".join(pieces_of(text)) == beginning)
-        assert not session.has_calls, "the turn is no part of the conversation until it is complete"
-        policy.allowed = 1 << 30
-
-
-def test_a_long_silence_is_broken_by_comments():
-    policy = Reader(CALL)
-    policy.allowed = 5
-    with listening(policy, silent_s=0.02) as (_, read):
-        assert events_of(read(lambda text: text.count(": ") >= 3)) == []
-        policy.allowed = 1 << 30
-        assert "look" in read(lambda text: "[DONE]" in text)
-
-
 def test_a_policy_that_breaks_ends_the_stream_with_an_error_and_adds_no_turn():
     policy = Reader("A tree and a lake.")
-    policy.allowed = 8
-    with listening(policy) as (session, read):
-        read(lambda text: "A tree" in "".join(pieces_of(text)))
-        policy.error = OSError("no power")
-        text = read(lambda text: "no power" in text and text.endswith("\n\n"))
-        error = events_of(text)[-1]["error"]
-        assert (error["code"], error["type"]) == ("infrastructure", "server_error")
-        assert not session.has_calls
-        assert policy.released == ["one/0"]
+    policy.allowed, policy.error = 8, OSError("no power")
+    gateway = gateway_of(policy)
+    text = Client(gateway).post(f"/s/one{CHAT}", body_of(stream=True)).text
+    assert "".join(pieces_of(text)) == "A tree a"
+    error = events_of(text)[-1]["error"]
+    assert (error["code"], error["type"], "no power" in error["message"]) == ("infrastructure", "server_error", True)
+    assert not gateway.find("one").has_calls
+    assert policy.released == ["one/0"]
 
 
-@each_row("has_begun", [True, False])
-def test_a_stream_whose_client_leaves_is_cancelled_without_a_trace(has_begun: bool):
+@each_row("stream, has_begun", [(True, True), (True, False), (False, False)])
+def test_a_call_whose_client_leaves_is_cancelled_without_a_trace(stream: bool, has_begun: bool):
     policy = Reader("A tree and a lake.")
     policy.allowed = 8 if has_begun else 0
     gateway = gateway_of(policy)
     with serving(gateway) as url:
         session = gateway.session("one")
-        body = json.dumps(body_of(stream=True)).encode()
+        body = json.dumps(body_of(stream=stream)).encode()
         head = f"POST /s/one{CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
         key = f"Authorization: Bearer {session.api_key}\r\n\r\n"
         with raw(int(url.rpartition(":")[2]), head.encode() + key.encode() + body) as connection:
@@ -266,21 +193,3 @@ def test_a_stream_whose_client_leaves_is_cancelled_without_a_trace(has_begun: bo
     assert (len(row.turns), row.failed) == (1, False)
     assert row.tokens is not None
     assert row.tokens.sampled == len("A tree and a lake.<over>") + 1
-
-
-def test_log_probabilities_come_with_the_whole_text():
-    client = Client(gateway_of(Reader("A tree.")))
-    events = events_of(client.chat([USER], stream=True, logprobs=True).text)
-    logprobs = [
-        choice["logprobs"]["content"] for event in events for choice in event["choices"] if "logprobs" in choice
-    ]
-    assert [[token["token"] for token in tokens] for tokens in logprobs] == [[*"A tree.<over>"]]
-    assert pieces_of(client.chat([USER], stream=True, logprobs=True).text) == ["A tree."]
-
-
-def test_a_policy_that_does_not_stream_is_answered_by_a_stream_too():
-    policy = Reader("A tree.")
-    policy.streams = False
-    assert isinstance(policy, StreamingPolicy)
-    text = Client(gateway_of(policy)).chat([USER], stream=True).text
-    assert pieces_of(text) == ["A tree."]

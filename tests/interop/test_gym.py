@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from functools import partial
 from typing import Any
@@ -12,12 +13,11 @@ import pytest
 from gymnasium import spaces
 
 from agentgym.base.errors import InfrastructureError, UsageError
-from agentgym.check import CheckStatus, run_checks
-from agentgym.core.messages import ToolCall, assistant, pictures_in, text_of
+from agentgym.core.messages import ToolCall, assistant, text_of
 from agentgym.core.policy import steps
 from agentgym.interop.envs.gym import GymEnv
 from agentgym.interop.envs.gym_actions import Arguments, form_of
-from tests.interop.theirs import hold_caveats
+from tests.interop.theirs import failed_checks, hold_caveats, named_checks
 from tests.rows import each_row
 
 TARGET = "agentgym.interop.envs.gym:GymEnv"
@@ -46,16 +46,6 @@ class Broken(Dice):
     breaks = True
 
 
-class Seen(Dice):
-    """Show a picture."""
-
-    observation_space = spaces.Box(0, 255, (4, 6, 3), np.uint8)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        return np.zeros((4, 6, 3), np.uint8), {}
-
-
 def act(action: Any) -> Any:
     return assistant("", [ToolCall("act", {"action": action})])
 
@@ -67,17 +57,9 @@ def played(env: GymEnv, count: int = 5, seed: int = 0) -> list[str]:
 
 @pytest.mark.real
 @pytest.mark.timeout(600)
-@each_row(
-    "kwargs, failing",
-    [
-        ({"id": "FrozenLake-v1"}, set()),
-        ({"id": "Blackjack-v1"}, {"solution-solves"}),
-    ],
-)
-def test_failing_checks_are_named_beforehand(kwargs: dict[str, Any], failing: set[str]):
-    report = run_checks(TARGET, kwargs)
-    failed = {row.name for row in report.rows if row.status in (CheckStatus.FAIL, CheckStatus.ERROR)}
-    assert failed == failing == {caveat.check for caveat in GymEnv(**kwargs).caveats() if caveat.check}
+@each_row("id, failing", [("FrozenLake-v1", set()), ("Blackjack-v1", {"solution-solves"})])
+def test_failing_checks_are_named_beforehand(id: str, failing: set[str]):
+    assert failed_checks(TARGET, {"id": id}) == failing == named_checks(GymEnv(id))
 
 
 @each_row("id", ["Blackjack-v1", "CartPole-v1", "FrozenLake-v1"])
@@ -85,21 +67,12 @@ def test_the_page_says_what_is_named(id: str):
     hold_caveats("gymnasium", id, GymEnv(id))
 
 
-@each_row(
-    "options",
-    [
-        {"id": "FrozenLake-v1"},
-        {"id": "Taxi-v4", "solved_at": "terminated"},
-        {"id": "CliffWalking-v1", "solved_at": "terminated"},
-    ],
-)
-def test_a_solution_is_found_where_a_search_can_find_one(options: dict[str, Any]):
-    env = GymEnv(**options, max_turns=100)
+def test_a_solution_is_found_where_a_search_can_find_one():
+    env = GymEnv("Taxi-v4", solved_at="terminated", max_turns=100)
     task = env.tasks.get("test", 0)
     env.reset(seed=0, options={"task": task})
     *_, last = steps(env, env.solution(task))
-    assert last.terminated
-    assert last.info["is_success"]
+    assert (last.terminated, last.info["is_success"]) == (True, True)
 
 
 def test_environments_on_global_generators_do_not_disturb_each_other():
@@ -124,15 +97,6 @@ def test_an_error_inside_is_an_infrastructure_error():
     assert env.reason == "infrastructure"
 
 
-def test_an_action_outside_of_the_space_is_the_models_mistake():
-    env = GymEnv("FrozenLake-v1")
-    env.reset(seed=0)
-    result = env.step(act("jump"))
-    assert "Error" in text_of(result.observation[-1])
-    assert result.reward == 0.0
-    assert not result.terminated
-
-
 def test_rewards_of_turns_are_a_channel_and_the_scheme_own_pays_them():
     env = GymEnv("CliffWalking-v1", solved_at="terminated", scheme="own")
     env.reset(seed=0)
@@ -141,23 +105,14 @@ def test_rewards_of_turns_are_a_channel_and_the_scheme_own_pays_them():
     assert result.info["rewards"] == {"outcome": 0.0, "reward": -1.0}
 
 
-def test_splits_share_no_seed():
-    source = GymEnv("FrozenLake-v1").tasks
-    seeds = [{source.get(split, index).data["seed"] for index in range(100)} for split in source.splits]
-    assert len(set.union(*seeds)) == 300
-
-
 @each_row(
     "space, value, expected",
     [
         (spaces.Discrete(3, start=5), {"action": 6}, 6),
         (spaces.MultiDiscrete([2, 3]), {"action": [1, 2]}, [1, 2]),
-        (spaces.MultiBinary(2), {"action": [0, 1]}, [0, 1]),
         (spaces.Box(-1, 1, (2,)), {"action": [0.5, -1]}, [0.5, -1.0]),
-        (spaces.Text(5), {"action": "abc"}, "abc"),
         (spaces.Dict(a=spaces.Discrete(2), b=spaces.Text(3)), {"a": 1, "b": "x"}, {"a": 1, "b": "x"}),
         (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(9)]), {"action_1": 1, "action_2": 8}, (1, 8)),
-        (spaces.Dict(a=spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])), {"a": [1, "x"]}, {"a": (1, "x")}),
     ],
 )
 def test_actions_of_every_space_are_read_from_their_schema(space: spaces.Space[Any], value: Any, expected: Any):
@@ -173,14 +128,6 @@ def test_actions_of_every_space_are_read_from_their_schema(space: spaces.Space[A
 def test_a_space_that_no_model_could_write_is_refused_by_name():
     with pytest.raises(UsageError, match="100800 numbers"):
         form_of(spaces.Box(0, 255, (210, 160, 3), np.uint8), "action")
-    with pytest.raises(UsageError, match="these spaces work: Discrete"):
-        form_of(spaces.Graph(spaces.Discrete(2), None), "action")
-
-
-def test_pictures_are_shown_as_pictures():
-    pytest.importorskip("PIL", reason="needs the [data] extra")
-    opening, _ = GymEnv(Seen).reset(seed=0)
-    assert pictures_in(opening[-1]) == 1
 
 
 class Odd(gymnasium.Env[Any, Any]):
@@ -188,45 +135,19 @@ class Odd(gymnasium.Env[Any, Any]):
 
     observation_space = spaces.Discrete(9)
 
-    def __init__(self, begins: Any = (0, {}), goes_on: Any = (1, 1.0, True, False, {}), action_space: Any = None):
-        self.begins, self.goes_on = begins, goes_on
-        self.action_space = action_space or spaces.Discrete(2)
+    def __init__(self, goes_on: Any = (1, 1.0, True, False, {}), action_space: Any = None):
+        self.goes_on, self.action_space = goes_on, action_space or spaces.Discrete(2)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        return self.begins
+        return 0, {}
 
     def step(self, action: Any) -> Any:
-        self.taken = action
         return self.goes_on
-
-    def close(self) -> None:
-        raise OSError("the window is gone")
-
-
-class HiddenChance(Odd):
-    """Always begin the same, then continue with randomness outside of any seed."""
-
-    def step(self, action: Any) -> Any:
-        return random.SystemRandom().randrange(10**6), 0.0, False, False, {}
-
-
-@each_row("begins", [np.zeros(3), np.zeros(2), "ab", (1, None), (1, {}, 2)])
-def test_a_reset_of_another_form_is_no_observation(begins: Any):
-    with pytest.raises(InfrastructureError, match="must return an observation and a dict"):
-        GymEnv(partial(Odd, begins)).reset(seed=0)
 
 
 @each_row(
     "goes_on",
-    [
-        (1, 1.0, True, {}),
-        (1, 1.0, True, False, None),
-        (1, 1.0, "False", False, {}),
-        (1, 1.0, None, None, {}),
-        (1, None, True, False, {}),
-        (1, float("nan"), True, False, {}),
-        (1, 1.0, np.array([True, False]), False, {}),
-    ],
+    [(1, 1.0, True, {}), (1, 1.0, "False", False, {}), (1, None, True, False, {}), (1, math.nan, True, False, {})],
 )
 def test_a_step_of_another_form_is_no_reward(goes_on: Any):
     env = GymEnv(partial(Odd, goes_on=goes_on))
@@ -238,35 +159,13 @@ def test_a_step_of_another_form_is_no_reward(goes_on: Any):
 @each_row(
     "space, arguments",
     [
-        (spaces.Box(-np.inf, np.inf, (), np.float32), 1e300),
-        (spaces.Box(-np.inf, np.inf, (), np.float64), 10**400),
         (spaces.Box(-np.inf, np.inf, (2,), np.float32), [0, -(10**60)]),
-        (spaces.Box(-(2**63), 2**63 - 1, (), np.int64), 2**63),
         (spaces.Box(0, 255, (), np.uint8), -1),
         (spaces.Text(3, charset="ab"), "abc"),
+        (spaces.Discrete(2), "jump"),
     ],
 )
 def test_an_action_that_a_space_cannot_hold_is_the_models_mistake(space: spaces.Space[Any], arguments: Any):
     env = GymEnv(partial(Odd, action_space=space), dialect="native")
     env.reset(seed=0)
     assert text_of(env.step(act(arguments)).observation[-1]).startswith("Error: ")
-
-
-@each_row("dtype", [np.int8, np.uint8, np.int64, np.uint64])
-def test_the_bounds_of_whole_numbers_are_exact(dtype: Any):
-    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    form = form_of(spaces.Box(least, most, (), dtype), "action")
-    assert (form.schema["minimum"], form.schema["maximum"]) == (least, most)
-    assert form.read(most) == most
-
-
-def test_an_environment_that_raises_when_it_is_closed_keeps_its_results():
-    env = GymEnv(Odd, dialect="native")
-    env.reset(seed=0)
-    assert env.step(act(0)).info["is_success"]
-    env.close()
-    assert env.caveats()
-
-
-def test_chance_that_no_seed_decides_is_named():
-    assert [caveat.check for caveat in GymEnv(HiddenChance).caveats()] == [None, "deterministic", "solution-solves"]

@@ -19,6 +19,7 @@ from agentgym.base.errors import InfrastructureError
 from agentgym.core.messages import assistant
 from agentgym.core.task import TaskList
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, read
+from tests.interop.peers import by_task
 from tests.interop.probe_env import TOGETHER, ProbeEnv
 from tests.rows import each_row
 from tests.waiting import eventually
@@ -66,7 +67,7 @@ class Driver:
                 results = played(vector, [episodes[i] for i in indices], [seed + i for i in indices])
             finally:
                 vector.close()
-        return [results[start : start + attempts] for start in range(0, len(indices), attempts)]
+        return by_task(results, attempts)
 
 
 def played(vector: AsyncVectorEnv, episodes: Sequence[Moves], seeds: list[int | None]) -> list[Seen]:

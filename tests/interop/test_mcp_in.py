@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import shutil
 import socket
 import subprocess
@@ -18,8 +17,8 @@ pytest.importorskip("mcp", reason="needs the [serve] extra")
 from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.check import run_checks
 from agentgym.core.endings import Reason
-from agentgym.core.messages import Pictured, ToolCall, assistant, shown_pictures, text_of
-from agentgym.interop.envs.mcp import McpConnection, McpServer, as_result, mcp_tools
+from agentgym.core.messages import ToolCall, assistant, shown_pictures, text_of
+from agentgym.interop.envs.mcp import McpConnection, McpServer, mcp_tools
 from tests.interop.notes_env import SERVER, NotesEnv
 from tests.interop.notes_server import PNG
 from tests.interop.peers import run_page
@@ -78,39 +77,26 @@ def test_a_program_starts_and_ends_with_each_episode():
 
 def test_schemas_are_unchanged_and_the_environment_keeps_its_own_tools(url: str):
     connection = McpConnection()
-    try:
-        listed = {tool.name: tool for tool in connection.open(McpServer(url=url))}
-        tools = mcp_tools(connection, McpServer(url=url, only=["write"], prefix="notes_"))
-    finally:
-        connection.close()
-    assert [tool.schema["function"] for tool in tools] == [
-        {
-            "name": "notes_write",
-            "description": "Write a note, over what was there.",
-            "parameters": listed["write"].inputSchema,
-        }
-    ]
+    listed = {tool.name: tool for tool in connection.open(McpServer(url=url))}
+    [write] = mcp_tools(connection, McpServer(url=url, only=["write"], prefix="notes_"))
+    connection.close()
+    function = {"name": "notes_write", "description": "Write a note, over what was there."}
+    assert write.schema["function"] == function | {"parameters": listed["write"].inputSchema}
     env = NotesEnv(url=url, dialect="native")
     info = env.reset(seed=0)[1]
     env.close()
     assert [schema["function"]["name"] for schema in info["tools"]] == ["done", "titles", "read", "write"]
 
 
-def test_the_model_reads_errors_of_a_servers_tools(url: str):
-    env = NotesEnv(url=url, dialect="native")
+def test_the_model_reads_errors_of_a_servers_tools_and_sees_pictures(url: str):
+    env = NotesEnv(url=url, only=ALL, dialect="native")
     env.reset(seed=0)
     unknown, wrong = call(env, "read", title="plums"), call(env, "read", name="plums")
+    [message] = call(env, "picture").observation
     env.interrupt(Reason.GAVE_UP)
     env.close()
     assert text_of(unknown.observation[0]) == "Error: Error executing tool read: there is no note 'plums'"
     assert "argument 'title' is missing" in text_of(wrong.observation[0])
-
-
-def test_pictures_are_shown(url: str):
-    env = NotesEnv(url=url, only=ALL, dialect="native")
-    env.reset(seed=0)
-    [message] = call(env, "picture").observation
-    env.close()
     assert (text_of(message), shown_pictures([message])) == ("A dot:", [PNG])
 
 
@@ -131,8 +117,7 @@ def test_a_crash_or_timeout_is_an_infrastructure_error_and_leaves_no_process():
     "command, error, words",
     [
         (["/no/such/program"], UsageError, "cannot be started"),
-        ([sys.executable, "-c", "import sys; sys.exit('no licence')"], InfrastructureError, "no licence"),
-        ([sys.executable, "-c", "import time; time.sleep(600)"], InfrastructureError, "longer than 3 s to start"),
+        (["sleep", "600"], InfrastructureError, "longer than 3 s to start"),
     ],
 )
 def test_a_server_that_does_not_start_is_reported(command: list[str], error: type[Exception], words: str):
@@ -140,27 +125,6 @@ def test_a_server_that_does_not_start_is_reported(command: list[str], error: typ
     with pytest.raises(error, match=words):
         connection.open(McpServer(command, start_s=3.0))
     connection.close()
-
-
-def test_other_contents_are_described_in_words():
-    from mcp import types  # pyright: ignore[reportMissingImports]
-
-    link = types.ResourceLink(type="resource_link", name="log", uri="file:///log")  # type: ignore[arg-type]
-    sound = types.AudioContent(type="audio", data="", mimeType="audio/wav")
-    photo = types.ImageContent(type="image", data="", mimeType="image/jpeg")
-    result = types.CallToolResult(content=[link, sound, photo])
-    assert as_result(result) == "log: file:///log\n(audio/wav: cannot be shown)\n(image/jpeg: cannot be shown)"
-    assert as_result(types.CallToolResult(content=[], structuredContent={"a": 1})) == '{"a": 1}'
-    dot = types.ImageContent(type="image", data=base64.b64encode(PNG).decode(), mimeType="image/png")
-    assert as_result(types.CallToolResult(content=[dot])) == Pictured("", (PNG,))
-    none = types.ImageContent(type="image", data=base64.b64encode(b"GIF89a").decode(), mimeType="image/png")
-    assert as_result(types.CallToolResult(content=[none])) == "(image/png: cannot be shown)"
-
-
-@each_row("wrong", [{}, {"command": ["a"], "url": "http://b"}, {"command": "a b"}])
-def test_a_server_is_a_command_or_a_url(wrong: dict[str, Any]):
-    with pytest.raises(UsageError, match="command"):
-        McpServer(**wrong)
 
 
 def test_the_examples_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -7,8 +7,8 @@ import base64
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,49 +25,27 @@ from mcp.shared.memory import create_connected_server_and_client_session  # pyri
 from pydantic import AnyUrl
 
 from agentgym import make
-from agentgym.core.messages import Message, ToolCall, text_of
+from agentgym.core.messages import text_of
 from agentgym.core.policy import Script
 from agentgym.core.trajectory import Trajectory, read_jsonl
 from agentgym.interop.episodes import CalledEpisode
-from agentgym.tools.mcp_server.app import make_mcp_app
 from agentgym.tools.mcp_server.choosing import Choice
 from agentgym.tools.mcp_server.content import prompt_messages
 from agentgym.tools.mcp_server.hosting import Hosting
 from agentgym.tools.mcp_server.server import OPENING_URI, RESULT_URI, make_server
 from tests.doc_blocks import ROOT
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
+from tests.interop.peers import together
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
-from tests.serving_cases import running
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
 
 TOKEN = "a-token-for-this-test"
 COMMAND = ["-m", "agentgym", "serve", "env"]
-SEEDS = (3, 4)
-COUNTER, SHOWN = "tests.counter_env:Counter", "tests.interop.mcp_envs:Shown"
+COUNTER = "tests.counter_env:Counter"
 
 Session = AbstractAsyncContextManager[ClientSession]
-
-
-def native(env_id: str, seed: int) -> tuple[CalledEpisode, list[ToolCall], list[list[Message]]]:
-    """Play an environment's solution in this process; return the calls and what was read after each."""
-    episode = CalledEpisode(make(env_id, dialect="native"))
-    script = Script(episode.env.solution(_begun(episode, seed)))
-    calls: list[ToolCall] = []
-    read: list[list[Message]] = []
-    while not episode.is_over:
-        move = script.next_move(read[-1] if read else [])
-        assert isinstance(move, ToolCall)
-        calls.append(move)
-        read.append(episode.call(move.name, move.arguments))
-    return episode, calls, read
-
-
-def _begun(episode: CalledEpisode, seed: int) -> Any:
-    episode.begin(seed=seed)
-    return episode.env.task
 
 
 async def resource(session: ClientSession, uri: str) -> Any:
@@ -122,36 +100,20 @@ class Served:
         self.process.stdout.close()
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    running: list[Served] = []
-
-    def serve(env_id: str, *options: str) -> Served:
-        running.append(Served(env_id, tmp_path, *options))
-        return running[-1]
-
-    yield serve
-    for server in running:
-        server.stop()
-
-
 class Driver:
     adapter = "mcp"
     package = "mcp"
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
-        async def play() -> list[list[Seen]]:
-            tries = [(moves, index) for index, moves in enumerate(episodes) for _ in range(attempts)]
-            played = await asyncio.gather(*(seen(moves, index, seed + index) for moves, index in tries))
-            return [played[at : at + attempts] for at in range(0, len(played), attempts)]
-
-        return asyncio.run(play())
+        return together(lambda index: seen(episodes[index], index, seed + index), len(episodes), attempts)
 
 
 async def seen(moves: Moves, index: int, seed: int) -> Seen:
     """Play an episode, leave it, and read its record."""
-    result, records = Seen(), Kept(PROBE, choice=Choice(split="train", index=index, seed=seed))
-    async with create_connected_server_and_client_session(make_server(records)) as session:
+    result, records = Seen(), []
+    hosting = Hosting(PROBE, choice=Choice(split="train", index=index, seed=seed))
+    hosting.keep = records.append  # type: ignore[method-assign]
+    async with create_connected_server_and_client_session(make_server(hosting)) as session:
         try:
             result.texts += [*map(text_of, await resource(session, OPENING_URI))]
             for move in moves:
@@ -160,22 +122,11 @@ async def seen(moves: Moves, index: int, seed: int) -> Seen:
                 result.pictures += [base64.b64decode(block.data) for block in answer.content if block.type == "image"]
         except McpError as error:
             result.error = f"McpError {error.error.code}"
-    [record] = records.kept
+    [record] = records
     if not record.failed:
         result.reward, result.turn_rewards = record.reward, [turn.reward for turn in record.turns]
         result.ending = record.reason and record.reason.value
     return result
-
-
-class Kept(Hosting):
-    """Keeps the records of a server here instead of in a file."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.kept: list[Trajectory] = []
-
-    def keep(self, trajectory: Trajectory) -> None:
-        self.kept.append(trajectory)
 
 
 @each_row("guarantee", Guarantee)
@@ -183,85 +134,62 @@ def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 
 
-async def replayed(sessions: list[ClientSession], played: list[Any]) -> list[dict[str, Any]]:
-    """Make the same calls in each session, by turns; compare all that is read, and return the results."""
-    for session, (episode, _, _) in zip(sessions, played, strict=True):
-        assert await resource(session, OPENING_URI) == episode.opening
-        assert (await session.get_prompt("opening")).messages == prompt_messages(episode.opening)
-        schemas = [schema["function"] for schema in episode.env.tools.schemas]
-        offered = (await session.list_tools()).tools
-        assert [(tool.name, tool.description, tool.inputSchema) for tool in offered] == [
-            (schema["name"], schema["description"], schema["parameters"]) for schema in schemas
-        ]
-    results: list[dict[str, Any]] = [{}] * len(sessions)
-    for turn in range(max(len(calls) for _, calls, _ in played)):
-        for number, (session, (_, calls, read)) in enumerate(zip(sessions, played, strict=True)):
-            if turn < len(calls):
-                answer = await session.call_tool(calls[turn].name, dict(calls[turn].arguments))
-                assert [block.text for block in answer.content] == [*map(text_of, read[turn])]  # type: ignore[union-attr]
-                assert (answer.structuredContent is None) == (turn + 1 < len(calls))
-                results[number] = answer.structuredContent or {}
-    return results
+async def solved(session: ClientSession, seed: int) -> CalledEpisode:
+    """Play the solution of `sql` here and in a session at the same time, and compare all that is read."""
+    episode = CalledEpisode(make("sql", dialect="native"))
+    opening = episode.begin(seed=seed)
+    assert await resource(session, OPENING_URI) == opening
+    assert (await session.get_prompt("opening")).messages == prompt_messages(opening)
+    offered = [(tool.name, tool.description, tool.inputSchema) for tool in (await session.list_tools()).tools]
+    assert offered == [tuple(schema["function"].values()) for schema in episode.env.tools.schemas]
+    script, read = Script(episode.env.solution(episode.env.task)), []
+    while not episode.is_over:
+        move: Any = script.next_move(read)
+        read = episode.call(move.name, move.arguments)
+        answer = await session.call_tool(move.name, dict(move.arguments))
+        assert [block.text for block in answer.content] == [*map(text_of, read)]  # type: ignore[union-attr]
+        result = answer.structuredContent
+        assert (result and result["reward"]) == (episode.reward if episode.is_over else None)
+    return episode
 
 
-def compared(record: Trajectory, episode: CalledEpisode, read: list[list[Message]]) -> None:
-    assert [turn.observation for turn in record.turns] == read
+def compared(record: Trajectory, episode: CalledEpisode) -> None:
     assert [turn.reward for turn in record.turns] == episode.turn_rewards
     assert (record.reward, record.success, record.reason) == (episode.reward, True, episode.env.reason)
     assert (record.task_id, record.task_hash) == (episode.env.task.id, episode.env.task.hash)
 
 
 def test_over_the_standard_streams_the_solution_of_sql_reads_and_earns_the_same(tmp_path: Path):
-    played = native("sql", SEEDS[0])
     out = tmp_path / "episodes.jsonl"
 
-    async def play() -> list[dict[str, Any]]:
-        async with by_stdio("sql", "--seed", str(SEEDS[0]), "--out", str(out)) as session:
-            return await replayed([session], [played])
+    async def play() -> CalledEpisode:
+        async with by_stdio("sql", "--seed", "3", "--out", str(out)) as session:
+            return await solved(session, 3)
 
-    [result] = asyncio.run(play())
-    assert (result["reward"], result["success"], result["ending"]) == (played[0].reward, True, "terminated")
+    episode = asyncio.run(play())
     [record] = read_jsonl(out)
-    compared(record, played[0], played[2])
+    compared(record, episode)
 
 
-def test_over_http_sessions_at_the_same_time_are_episodes_of_their_own(served: Callable[..., Served]):
-    server = served("sql")
-    played = [native("sql", seed) for seed in SEEDS]
+def test_over_http_sessions_at_the_same_time_are_episodes_of_their_own(tmp_path: Path):
+    server = Served("sql", tmp_path)
 
-    async def play() -> list[dict[str, Any]]:
-        async with AsyncExitStack() as stack:
-            opened = [by_http(server.url, seed=seed, name=f"episode-{seed}") for seed in SEEDS]
-            return await replayed([await stack.enter_async_context(context) for context in opened], played)
+    async def play(seed: int) -> CalledEpisode:
+        async with by_http(server.url, seed=seed, name=f"episode-{seed}") as session:
+            return await solved(session, seed)
 
-    assert [result["reward"] for result in asyncio.run(play())] == [episode.reward for episode, _, _ in played]
-    records = {record.id: record for record in server.records()}
-    for seed, (episode, _, read) in zip(SEEDS, played, strict=True):
-        compared(records[f"episode-{seed}"], episode, read)
+    async def both() -> list[CalledEpisode]:
+        return [*await asyncio.gather(play(3), play(4))]
 
-
-def test_a_client_without_the_token_is_refused(served: Callable[..., Served]):
-    server = served(COUNTER)
-    answers = [httpx.post(server.url, json={}, headers=headers) for headers in ({}, {"Authorization": "Bearer wrong"})]
-    assert [answer.status_code for answer in answers] == [401, 401]
-
-
-def test_a_full_server_refuses_a_session_until_an_idle_one_has_ended(served: Callable[..., Served]):
-    server = served(COUNTER, "--sessions", "1", "--idle-s", "1")
-
-    async def play() -> int:
-        async with by_http(server.url) as session:
-            await session.call_tool("add", {"number": 1})
-            hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}
-            headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
-            refused = httpx.post(server.url, json=hello, headers=headers)
-            assert await asyncio.to_thread(eventually, lambda: len(server.records()) == 1)
-            async with by_http(server.url) as other:
-                await other.call_tool("done", {})
-            return refused.status_code
-
-    assert asyncio.run(play()) == 503
-    assert [(record.reason, len(record.model_turns)) for record in server.records()] == [("time", 1), ("answered", 1)]
+    try:
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            assert httpx.post(server.url, json={}, headers=headers).status_code == 401
+        episodes = asyncio.run(both())
+        records = {record.id: record for record in server.records()}
+    finally:
+        server.stop()
+    for name, episode in zip(("episode-3", "episode-4"), episodes, strict=True):
+        compared(records[name], episode)
 
 
 def test_the_reward_is_hidden_until_the_end(tmp_path: Path):
@@ -288,60 +216,3 @@ def test_the_reward_is_hidden_until_the_end(tmp_path: Path):
     asyncio.run(play())
     [record] = read_jsonl(tmp_path / "out")
     assert (len(record.turns), record.reward, record.policy) == (2, 1.0, "mcp:mcp")
-
-
-def test_a_mistake_is_a_result_and_an_infrastructure_failure_a_protocol_error(tmp_path: Path):
-    async def play() -> None:
-        async with in_process(COUNTER, tmp_path / "out") as session:
-            for name, arguments in (("add", {"number": -1}), ("add", {"numbr": 1}), ("ad", {})):
-                answer = await session.call_tool(name, arguments)
-                assert answer.isError
-                assert answer.content[0].text.startswith("Error: ")  # type: ignore[union-attr]
-            for number in (14, 1):
-                with pytest.raises(McpError) as caught:
-                    await session.call_tool("add", {"number": number})
-                assert caught.value.error.data == {"kind": "infrastructure"}
-            with pytest.raises(McpError, match="has failed"):
-                await resource(session, RESULT_URI)
-
-    asyncio.run(play())
-    [record] = read_jsonl(tmp_path / "out")
-    assert (record.failed, record.reason, record.component, len(record.turns)) == (True, "infrastructure", "step", 3)
-    assert record.error == "InfrastructureError: the server is gone"
-
-
-@each_row("query", [{"task": "no/such/task"}, {"seed": "x"}, {"colour": "red"}])
-def test_a_wrong_query_is_a_usage_error(served: Callable[..., Served], query: dict[str, str]):
-    server = served(COUNTER)
-
-    async def play() -> Any:
-        async with by_http(server.url, **query) as session:
-            await session.list_tools()
-
-    with pytest.raises(ExceptionGroup) as caught:
-        asyncio.run(play())
-    error: Any = caught.value
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, McpError)
-    assert error.error.data == {"kind": "usage"}
-    assert server.records() == []
-
-
-@each_row("body", [b"", b"{", b"\xff", b"[" * 3_000, b"9" * 5_000])
-def test_a_body_that_is_not_json_is_refused_without_side_effects(body: bytes):
-    app = make_mcp_app(Hosting(COUNTER), TOKEN)
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Accept": "application/json"}
-    with running(app) as server:
-        refused = server.client.post("/mcp", content=body, headers=headers)
-        assert (refused.status_code, "not JSON" in refused.json()["detail"]) == (400, True)
-        response = server.client.post("/mcp", json=_INITIALIZE, headers=headers)
-        assert "result" in response.json()
-
-
-_INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
-}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from agentgym.core.messages import ToolCall
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import needs, run_page
+from tests.interop.peers import needs, run_page, together
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
@@ -137,7 +136,7 @@ class Driver:
     adapter, package = "nemo", "nemo-gym"
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
-        async def one(server: Any, index: int) -> Seen:
+        async def one(index: int) -> Seen:
             row = {"responses_create_params": {"input": []}, "task_id": f"probe/train/{index}", "seed": seed + index}
             try:
                 row = rows_of(PROBE, 1, start=index, seed=seed)[0]
@@ -149,14 +148,8 @@ class Driver:
             rewards = [step["reward"] for step in client.steps]
             return Seen(texts, [], rewards, outcome.reward, outcome.info["ending"])
 
-        async def everything() -> list[list[Seen]]:
-            server = server_of(PROBE)
-            done = await asyncio.gather(
-                *(one(server, index) for index in range(len(episodes)) for _ in range(attempts))
-            )
-            return [list(done[start : start + attempts]) for start in range(0, len(done), attempts)]
-
-        return asyncio.run(everything())
+        server = server_of(PROBE)
+        return together(one, len(episodes), attempts)
 
 
 def _texts(step: Any) -> list[str]:

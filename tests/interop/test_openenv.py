@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +14,10 @@ from typer.testing import CliRunner
 from agentgym.core.messages import ToolCall, shown_pictures, text_of
 from tests.doc_blocks import DOCS, blocks_of
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold
-from tests.interop.peers import needs
+from tests.interop.peers import by_task, needs
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
+from tests.serving_cases import running
 
 pytestmark = [pytest.mark.peers, *needs("openenv")]
 FINISH = ToolCall("finish_as", {"what": "solved"})
@@ -31,24 +28,8 @@ def served(env: str, **options: Any) -> Iterator[str]:
     """Serve an environment; gives the address."""
     from agentgym.interop.served.openenv import openenv_app
 
-    with running(openenv_app(env, **options)) as url:
-        yield url
-
-
-@contextmanager
-def running(app: Any) -> Iterator[str]:
-    import uvicorn
-
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="websockets-sansio"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with running(openenv_app(env, **options), streams=True) as server:
+        yield server.url
 
 
 @contextmanager
@@ -73,7 +54,7 @@ class Driver:
         indices = [index for index in range(len(episodes)) for _ in range(attempts)]
         with served(PROBE) as url, ThreadPoolExecutor(len(indices)) as pool:
             results = list(pool.map(lambda index: play(url, episodes[index], seed + index, index), indices))
-        return [results[start : start + attempts] for start in range(0, len(indices), attempts)]
+        return by_task(results, attempts)
 
 
 def play(url: str, moves: Moves, seed: int, index: int) -> Seen:
@@ -107,7 +88,7 @@ def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 
 
-def test_an_error_says_what_kind_it_is():
+def test_an_error_says_what_kind_it_is_and_after_the_end_nothing_is_paid_again():
     with served(PROBE) as url, client_of(url) as client:
         with pytest.raises(RuntimeError, match="ResetNeeded"):
             client.step(action(FINISH))
@@ -122,12 +103,6 @@ def test_an_error_says_what_kind_it_is():
             client.step(action(FINISH))
         client.reset(seed=0)
         assert client.step(action(FINISH)).reward == 1.0
-
-
-def test_after_the_end_nothing_is_paid_again():
-    with served(PROBE) as url, client_of(url) as client:
-        client.reset(seed=0)
-        assert client.step(action(FINISH)).done
         after = client.step(action(FINISH))
         assert (after.reward, after.done, after.metadata["channels"]) == (0.0, True, {})
         assert "ended" in after.observation["result"]
@@ -156,17 +131,12 @@ def test_the_tool_client_of_openenv_finds_and_calls_the_tools():
         assert [block["type"] for block in client.call_tool("look")["result"]] == ["text", "image"]
 
 
-def validated(*words: str) -> dict[str, Any]:
-    """The report of OpenEnv's own command, in this process: starting another one takes longer than all tests."""
+def test_openenv_validate_passes_everything_that_it_asks_of_a_running_server():
     from openenv.cli.__main__ import app  # pyright: ignore[reportMissingImports]
 
-    report = CliRunner().invoke(app, ["validate", "--json", *words]).stdout
-    return json.loads(report[report.index("{") :])
-
-
-def test_openenv_validate_passes_everything_that_it_asks_of_a_running_server():
     with served("guess") as url:
-        report = validated("--url", url)
+        output = CliRunner().invoke(app, ["validate", "--json", "--url", url]).stdout
+    report = json.loads(output[output.index("{") :])
     assert (report["passed"], report["summary"]["passed_count"]) == (True, report["summary"]["total_count"])
 
 
@@ -175,27 +145,5 @@ def test_the_example_of_the_page_runs():
     app, client = (block for block in blocks_of(DOCS / "interop" / "openenv.md") if block.language == "python")
     names: dict[str, Any] = {}
     exec(compile(app.text, "openenv.md", "exec"), names)
-    with running(names["app"]) as url:
-        exec(compile(client.text.replace("http://localhost:8000", url), "openenv.md", "exec"), {})
-
-
-def test_tools_may_have_arguments_of_any_name():
-    from agentgym.interop.served.openenv import call
-
-    action = call("note", "I write it down.", name="a", text="b", self="c")
-    assert action.arguments == {"name": "a", "text": "b", "self": "c"}
-    assert (action.tool_name, action.metadata) == ("note", {"text": "I write it down."})
-
-
-def test_openenv_validate_gives_the_table_of_the_page_for_a_folder(tmp_path: Path):
-    """Checks are skipped if OpenEnv has no grader for them, or if they need an image."""
-    page = (DOCS / "interop" / "openenv.md").read_text(encoding="utf-8")
-    [manifest] = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
-    (tmp_path / "openenv.yaml").write_text(manifest, encoding="utf-8")
-    report = validated("--skip-build", str(tmp_path))
-    rows = [f"| `{row['check_id']}` | {row['status']} | {reason_in(row)} |" for row in report["results"]]
-    assert "\n".join(rows) in page
-
-
-def reason_in(result: dict[str, Any]) -> str:
-    return "" if result["status"].upper() == "PASS" else result["evidence"][0]
+    with running(names["app"], streams=True) as server:
+        exec(compile(client.text.replace("http://localhost:8000", server.url), "openenv.md", "exec"), {})

@@ -34,12 +34,6 @@ def guess(number: int) -> Any:
     return assistant("", [ToolCall("act", {"number": number})])
 
 
-def test_the_fields_of_the_action_are_the_arguments_of_the_tool(url: str):
-    env = OpenEnvEnv(url)
-    assert set(env.tools.schemas[0]["function"]["parameters"]["properties"]) == {"number"}
-    env.close()
-
-
 def test_an_error_of_the_server_is_an_infrastructure_error(url: str):
     env = OpenEnvEnv(url)
     env.reset(seed=0)
@@ -55,13 +49,9 @@ def test_the_page_says_what_is_named(kind: str, does: str):
     with serving(kind) as url:
         env = OpenEnvEnv(url)
         hold_caveats("openenv", f"a server that {does} seeds", env)
+        if kind == "hidden":
+            assert failed_checks(TARGET, {"url": url}) == named_checks(env) == {"solution-solves"}
         env.close()
-
-
-def test_failing_checks_are_named_beforehand(url: str):
-    env = OpenEnvEnv(url)
-    assert failed_checks(TARGET, {"url": url}) == named_checks(env) == {"solution-solves"}
-    env.close()
 
 
 def test_a_step_is_never_played_in_another_session_than_its_episode(url: str):

@@ -35,8 +35,3 @@ def reports() -> Iterator[dict[str, Report]]:
 def test_a_served_environment_keeps_every_promise(reports: dict[str, Report], env: str, name: str):
     row = reports[env].row(name)
     assert row.status in (CheckStatus.PASS, CheckStatus.WARN, CheckStatus.SKIP), f"{row.promise}: {row.message}"
-
-
-@pytest.mark.parametrize("env", SERVED)
-def test_hardly_any_check_is_skipped_over_the_wire(reports: dict[str, Report], env: str):
-    assert len([row for row in reports[env].rows if row.status is CheckStatus.SKIP]) <= 2

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import gymnasium
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformObservation, TransformReward
 
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
@@ -57,86 +55,47 @@ def test_vector_environments_play_served_ones_as_native_ones(url: str):
     assert played(AsyncVectorEnv([partial(made, url)] * 3, shared_memory=False, context="spawn")) == native
 
 
-def test_wrappers_wrap_a_served_environment(url: str):
-    short = RecordEpisodeStatistics(TimeLimit(made(url), 2))
-    env = TransformReward(
-        TransformObservation(short, lambda messages: messages[-1:], None), lambda reward: float(reward) - 1.0
-    )
-    observation, _ = env.reset(seed=1)
-    assert len(observation) == 1
-    env.step(guess(1))
-    _, reward, _, truncated, info = env.step(guess(2))
-    assert (reward, truncated, info["episode"]["l"]) == (-1.0, True, 2)
-    env.close()
-
-
-def test_gymnasium_makes_it_by_name(url: str):
-    gymnasium.register("served/guess-v0", "agentgym.interop.served.remote_env:RemoteEnv", disable_env_checker=True)
-    try:
-        env = gymnasium.make("served/guess-v0", url=url, env="guess", token=TOKEN)
-        assert env.reset(seed=1)[1]["task"] == agentgym.make("guess").reset(seed=1)[1]["task"]
-        env.close()
-    finally:
-        gymnasium.registry.pop("served/guess-v0")
-
-
-class Softmax:
-    """Preferences for three moves, before and after the address is known; learns by REINFORCE."""
-
-    def __init__(self, seed: int):
-        self._random = random.Random(seed)
-        self._wishes: dict[bool, list[float]] = {False: [0.0] * 3, True: [0.0] * 3}
-
-    def _odds(self, knows: bool) -> list[float]:
-        powers = [math.exp(wish) for wish in self._wishes[knows]]
-        return [power / sum(powers) for power in powers]
-
-    def choose(self, knows: bool) -> int:
-        return self._random.choices(range(3), self._odds(knows))[0]
-
-    def learn(self, episode: list[tuple[bool, int]], advantage: float) -> None:
-        for knows, choice in episode:
-            odds, wishes = self._odds(knows), self._wishes[knows]
-            for move in range(3):
-                wishes[move] += 0.3 * advantage * ((move == choice) - odds[move])
-
-
-class Courier:
+def courier(opening: str) -> dict[str, Any]:
     """The state of an agent in an episode of `errand`."""
+    return {
+        "name": opening.partition("parcel of ")[2].partition(" to")[0],
+        "house": "Hill",
+        "moves": [],
+        "knows": False,
+    }
 
-    def __init__(self, opening: str):
-        self.name = opening.partition("parcel of ")[2].partition(" to")[0]
-        self.house = "Hill"
-        self.moves: list[tuple[bool, int]] = []
-        self.knows = False
 
-    def action(self, move: int) -> str:
-        self.moves.append((self.knows, move))
-        name, arguments = (("chat", {}), ("fetch", {"name": self.name}), ("deliver", {"house": self.house}))[move]
-        return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
-
-    def hear(self, text: str) -> None:
-        if text.startswith("It goes to "):
-            self.house, self.knows = text.removeprefix("It goes to ").removesuffix(" House."), True
+def action(agent: dict[str, Any], move: int) -> str:
+    agent["moves"].append((agent["knows"], move))
+    calls = (("chat", {}), ("fetch", {"name": agent["name"]}), ("deliver", {"house": agent["house"]}))
+    name, arguments = calls[move]
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
 def test_a_policy_gradient_over_a_vector_of_served_environments_learns(url: str):
     """The loop that trainers for Gymnasium have, with text where they have arrays: it learns to waste no turn."""
-    makers = [partial(made, url, "errand")] * 4
-    vector = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
-    policy, lengths = Softmax(0), []
+    vector = SyncVectorEnv([partial(made, url, "errand")] * 4, autoreset_mode=AutoresetMode.SAME_STEP)
+    dice, lengths, wishes = random.Random(0), [], {False: [0.0] * 3, True: [0.0] * 3}
+
+    def odds(knows: bool) -> list[float]:
+        powers = [math.exp(wish) for wish in wishes[knows]]
+        return [power / sum(powers) for power in powers]
+
     observations, _ = vector.reset(seed=0)
-    couriers = [Courier(text_of(observation[-1])) for observation in observations]
+    agents = [courier(text_of(observation[-1])) for observation in observations]
     while len(lengths) < 160:
-        actions = tuple(courier.action(policy.choose(courier.knows)) for courier in couriers)
+        actions = tuple(action(agent, dice.choices(range(3), odds(agent["knows"]))[0]) for agent in agents)
         observations, rewards, terminated, truncated, _ = vector.step(actions)
-        for i, observation in enumerate(observations):
+        for i, text in enumerate(text_of(observation[-1]) for observation in observations):
             if terminated[i] or truncated[i]:
-                moves = couriers[i].moves
+                moves = agents[i]["moves"]
                 lengths.append(len(moves))
-                policy.learn(moves, float(terminated[i] and rewards[i] >= 1) - len(moves) / 4)
-                couriers[i] = Courier(text_of(observation[-1]))  # of the next episode
-            else:
-                couriers[i].hear(text_of(observation[-1]))
+                for knows, choice in moves:
+                    for move, chance in enumerate(odds(knows)):
+                        gain = float(terminated[i] and rewards[i] >= 1) - len(moves) / 4
+                        wishes[knows][move] += 0.3 * gain * ((move == choice) - chance)
+                agents[i] = courier(text)  # of the next episode
+            elif text.startswith("It goes to "):
+                agents[i] |= {"house": text.removeprefix("It goes to ").removesuffix(" House."), "knows": True}
     vector.close()
     assert statistics.mean(lengths[-40:]) < statistics.mean(lengths[:40]) - 1

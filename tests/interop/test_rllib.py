@@ -58,13 +58,6 @@ def kind() -> Iterator[Any]:
     kind.breaks = 0
 
 
-def test_ppo_learns_to_do_what_is_paid(kind: Any):
-    algo = algorithm()
-    lengths = [float(algo.train()["env_runners"]["episode_len_mean"]) for _ in range(6)]
-    algo.stop()
-    assert lengths[-1] < lengths[0]
-
-
 def test_if_told_to_it_makes_another_environment_and_leaves_the_episode_out(kind: Any):
     algo = algorithm(restart_failed_sub_environments=True)
     kind.breaks = 3

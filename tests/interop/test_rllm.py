@@ -1,7 +1,7 @@
 """Our environments in rLLM: a flow plays with a scripted model.
 
 rLLM is not on PyPI. If it is missing, the flow uses stand-ins with the names in `rllm_contract.json`, which come from
-rLLM's source. If it is installed, its own engine plays too, and the names are compared.
+rLLM's source. If it is installed, its own engine plays too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
-from agentgym.base.errors import InfrastructureError, MissingExtra
+from agentgym.base.errors import InfrastructureError
 from agentgym.core.messages import ToolCall
 from tests.endpoints import Fake, Said
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import as_completion, needs, run_page, seen_in
+from tests.interop.peers import as_completion, by_task, needs, run_page, seen_in
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
@@ -114,19 +114,6 @@ def test_a_failing_model_is_an_error_without_a_retry(rllm: Any, reply: Said):
     assert requests == [0]
 
 
-@each_row("reply", ["text", [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": "x"}]}])
-def test_a_model_whose_server_answers_something_else_is_an_error(rllm: Any, reply: Any):
-    with pytest.raises(InfrastructureError, match="chat completion"):
-        run(rllm, PROBE, lambda request, number: Said(reply))
-
-
-def test_where_rllm_is_missing_the_error_says_where_it_is(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delitem(sys.modules, "agentgym.interop.trainers.rllm")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match="pip install 'rllm @ git"):
-        importlib.import_module("agentgym.interop.trainers.rllm")
-
-
 def test_the_page_runs(rllm: Any):
     run_page("rllm.md")
 
@@ -173,7 +160,7 @@ class Driver:
             done = asyncio.run(engine.execute_tasks(rows, [str(row["seed"]) for row in rows]))
             engine.shutdown()
         results = list(map(as_seen, done))
-        return [results[start : start + attempts] for start in range(0, len(results), attempts)]
+        return by_task(results, attempts)
 
 
 def named(index: int, seed: int) -> dict[str, Any]:
@@ -196,16 +183,3 @@ def as_seen(episode: Any) -> Seen:
 )
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
-
-
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=needs("rllm")) for kind in ("classes", "enums")])
-def test_rllm_has_the_names_of_the_contract(kind: str):
-    for module, fields in CONTRACT[kind].items():
-        for name, members in fields.items():
-            has = getattr(importlib.import_module(module), name)
-            assert set(members) <= names_in(has), name
-
-
-def names_in(kind: Any) -> set[str]:
-    fields = getattr(kind, "model_fields", None) or getattr(kind, "__members__", None) or kind.__dataclass_fields__
-    return set(fields)

@@ -13,6 +13,7 @@ pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
 from agentgym.core.messages import assistant
 from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, read, seen_in_env
+from tests.interop.peers import by_task
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 from tests.served_envs import Served, post, served
@@ -30,7 +31,7 @@ class Driver:
         indices = [index for index in range(len(episodes)) for _ in range(attempts)]
         with served(PROBE) as server, ThreadPoolExecutor(len(indices)) as pool:
             results = list(pool.map(lambda index: self._play(server, episodes[index], seed + index, index), indices))
-        return [results[start : start + attempts] for start in range(0, len(indices), attempts)]
+        return by_task(results, attempts)
 
 
 def in_remote_env(server: Served, moves: Moves, seed: int, index: int) -> Seen:

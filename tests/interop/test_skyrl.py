@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentgym.core.dialects import get_dialect
 from agentgym.core.messages import ToolCall
-from agentgym.core.registry import make
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import needs, run_page
+from tests.interop.peers import in_hermes, needs, run_page, saying, together
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
@@ -26,12 +23,6 @@ pytestmark = [pytest.mark.peers, *needs("skyrl_gym")]
 
 Say = Callable[[list[Any]], str]
 _NUMBERS = count()
-
-
-@pytest.fixture
-def workers() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(8, thread_name_prefix="skyrl-gym-env-") as pool:
-        yield pool
 
 
 def registered(env: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
@@ -65,24 +56,15 @@ async def generated(row: dict[str, Any], say: Say, workers: ThreadPoolExecutor, 
     return {"history": history, "rewards": rewards, "metrics": metrics, "metadata": step["metadata"]}
 
 
-def saying(*calls: ToolCall, env: str = PROBE) -> Say:
-    with closing(make(env)) as instance:
-        dialect, tools, remaining = get_dialect("hermes"), instance.tools, list(calls)
-    return lambda _: dialect.render("", [remaining.pop(0)], tools) if remaining else "I am done."
-
-
-def played(row: dict[str, Any], say: Say, workers: ThreadPoolExecutor, **options: Any) -> dict[str, Any]:
-    return asyncio.run(generated(row, say, workers, **options))
-
-
 PAY, FINISH = ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"})
 
 
-def test_each_step_pays_its_turn_and_metrics_are_numbers_that_skyrl_averages(workers: ThreadPoolExecutor):
+def test_each_step_pays_its_turn_and_metrics_are_numbers_that_skyrl_averages():
     from agentgym.interop.trainers.skyrl import SkyRLEnv
 
     _, row = registered(PROBE)
-    outcome = played(row, saying(PAY, FINISH), workers)
+    with ThreadPoolExecutor(1) as workers:
+        outcome = asyncio.run(generated(row, saying(PAY, FINISH), workers))
     assert outcome["rewards"] == [0.25, 1.0]
     assert outcome["metadata"]["ending"] == "solved"
     assert outcome["metrics"] == {"turns": 2, "reward": 1.25, "is_over": 1.0, "is_success": 1.0}
@@ -99,30 +81,19 @@ class Driver:
 
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
         name, _ = registered(PROBE)
-        with closing(make(PROBE)) as instance:
-            dialect, tools = get_dialect("hermes"), instance.tools
 
-        def say(history: list[Any]) -> str:
-            move = said_next(history, episodes, seed)
-            return "I am done." if move is None else dialect.render("", [move], tools)
-
-        async def one(index: int, workers: ThreadPoolExecutor) -> Seen:
+        async def one(index: int) -> Seen:
             row = {"prompt": [], "env_class": name, "task_id": f"probe/train/{index}", "seed": seed + index}
             try:
-                outcome = await generated(row, say, workers)
+                outcome = await generated(row, lambda history: in_hermes(said_next(history, episodes, seed)), workers)
             except Exception as error:
                 return Seen(error=type(error).__name__)
             read = [message["content"] for message in outcome["history"] if message["role"] == "user"]
             ending = outcome["metadata"]["ending"]
             return Seen(read, [], outcome["rewards"], outcome["metrics"]["reward"], ending)
 
-        async def everything() -> list[list[Seen]]:
-            with ThreadPoolExecutor(8) as workers:
-                plays = [one(index, workers) for index in range(len(episodes)) for _ in range(attempts)]
-                done = await asyncio.gather(*plays)
-            return [list(done[start : start + attempts]) for start in range(0, len(done), attempts)]
-
-        return asyncio.run(everything())
+        with ThreadPoolExecutor(8) as workers:
+            return together(one, len(episodes), attempts)
 
 
 @each_row("guarantee", Guarantee)

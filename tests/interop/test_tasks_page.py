@@ -55,8 +55,3 @@ def test_webarena_is_played(capsys: pytest.CaptureFixture[str]):
     exec(text.replace(WEBARENA_SHOP, f"http://127.0.0.1:{shop.port}"), {})
     shop.close()
     assert capsys.readouterr().out.startswith("webarena-verified/21 1.0 ")
-
-
-def test_every_block_is_run_here():
-    names = ("terminal", "bfcl", "webarena")
-    assert {block_about(name).text for name in names} == {block.text for block in BLOCKS}

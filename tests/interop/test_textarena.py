@@ -1,8 +1,9 @@
-"""Single-player games of TextArena as environments: no history leaks, and no game disturbs another."""
+"""Games of TextArena as environments: no game disturbs another, an opponent plays, and rewards are the game's."""
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -10,22 +11,32 @@ from tests.interop.theirs import failed_checks, hold_caveats, imported, named_ch
 
 imported("textarena")
 
-from agentgym.base.errors import UsageError  # noqa: E402
+from agentgym.base.errors import InfrastructureError  # noqa: E402
+from agentgym.core.engine.steps import StepResult  # noqa: E402
 from agentgym.core.messages import text_of  # noqa: E402
 from agentgym.interop.envs.textarena import TextArenaEnv  # noqa: E402
+from tests.interop import opponents  # noqa: E402
 from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
 
 
 TARGET = "agentgym.interop.envs.textarena:TextArenaEnv"
-OFFLINE = (
-    "2048-v0", "Bandit-v0", "Blackjack-v0", "Countdown-v0", "Cryptarithm-v0", "FifteenPuzzle-v0", "FrozenLake-v0",
-    "GuessTheNumber-v0", "LightsOut-v0", "Mastermind-v0", "Minesweeper-v0", "PegJump-v0", "Secretary-v0", "Set-v0",
-    "Slitherlink-v0", "Sokoban-v0", "Sudoku-v0-very-easy", "ThreeCardMonte-v0", "TowerOfHanoi-v0",
-)  # fmt: skip
-ONLINE = ("Hangman-v0", "WordLadder-v0", "Wordle-v0", "WordSearch-v0", "TwentyQuestions-v0", "GuessWho-v0")
-"""Games that download words, or ask a model behind an endpoint."""
+ALONE = [{"game": "2048-v0-easy"}, {"game": "GuessTheNumber-v0"}]
+FOR_TWO = [{"game": "TicTacToe-v0"}, {"game": "ConnectFour-v0", "opponent": "tests.interop.opponents:any_column"}]
+OFFLINE = ("2048-v0", "Blackjack-v0", "FrozenLake-v0", "GuessTheNumber-v0", "Minesweeper-v0", "Sudoku-v0-very-easy")
+FIRST, SECOND = 0, 1
+"""Indices of tasks in which the agent moves first, or second."""
+
+
+def begun(game: str, index: int = FIRST, **arguments: Any) -> TextArenaEnv:
+    env = TextArenaEnv(game, **arguments)
+    env.reset(seed=0, options={"split": "train", "index": index})
+    return env
+
+
+def played(env: TextArenaEnv, *moves: str) -> StepResult:
+    return [env.step(move) for move in moves if env.reason is None][-1]
 
 
 @each_row("game", OFFLINE)
@@ -48,32 +59,32 @@ def test_a_game_plays_offline_the_same_beside_another(game: str):
     assert random.getstate() == before
 
 
-@each_row("game", ["2048-v0-easy", "GuessTheNumber-v0"])
-def test_failing_checks_are_named_beforehand(game: str):
-    assert failed_checks(TARGET, {"game": game}) == named_checks(TextArenaEnv(game)) == {"solution-solves"}
+@each_row("kwargs", [*ALONE, *FOR_TWO])
+def test_failing_checks_are_named_beforehand_and_on_the_page(kwargs: dict[str, Any]):
+    assert failed_checks(TARGET, kwargs) == named_checks(TextArenaEnv(**kwargs)) == {"solution-solves"}
+    hold_caveats("textarena", kwargs["game"], TextArenaEnv(**kwargs))
 
 
-@each_row("game", ["2048-v0-easy", "GuessTheNumber-v0"])
-def test_the_page_says_what_is_named(game: str):
-    hold_caveats("textarena", game, TextArenaEnv(game))
+@each_row("index", [FIRST, SECOND])
+def test_rewards_are_those_of_the_agents_seat(index: int):
+    won = played(
+        begun("ConnectFour-v0", index, opponent=opponents.two_columns), *(f"[col {column}]" for column in range(4))
+    )
+    assert (won.info["ending"], won.info["seat"]) == ("solved", index)
+    assert won.info["rewards"] == {"outcome": 1.0, "reward": 1.0}
+    lost = played(begun("ConnectFour-v0", index, opponent=opponents.last_column), *["[col 0]", "[col 1]"] * 2)
+    assert (lost.info["ending"], lost.info["rewards"]) == ("over", {"outcome": 0.0, "reward": -1.0})
 
 
-@each_row("game", ONLINE)
-def test_a_game_that_needs_the_network_is_refused_in_one_line(game: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
-    with pytest.raises(UsageError, match=f"{game}' cannot be played by one player here"):
-        TextArenaEnv(game)
+def test_the_agents_second_invalid_move_loses_and_an_opponents_wins():
+    env = begun("TicTacToe-v0", SECOND)
+    assert "attempted an invalid move" in text_of(env.step("[9]").observation[-1])
+    lost = env.step("[9]")
+    assert (lost.info["ending"], lost.info["rewards"]) == ("invalid_moves", {"outcome": 0.0, "reward": -1.0})
+    won = begun("Nim-v0", opponent=opponents.nonsense).step("[0 1]")
+    assert (won.info["ending"], won.info["rewards"]["reward"]) == ("opponent_invalid_moves", 1.0)
 
 
-def test_a_solved_game_is_a_success():
-    env = TextArenaEnv("GuessTheNumber-v0", max_turns=40)
-    env.reset(seed=0)
-    low, high = 1, 20
-    result = None
-    while env.reason is None:
-        middle = (low + high) // 2
-        result = env.step(f"[{middle}]")
-        low, high = (middle + 1, high) if "higher" in text_of(result.observation[-1]) else (low, middle - 1)
-    assert result is not None
-    assert result.info["ending"] == "solved"
-    assert result.info["rewards"] == {"outcome": 1.0, "reward": 1.0}
+def test_an_opponent_that_breaks_is_an_infrastructure_error():
+    with pytest.raises(InfrastructureError, match="ConnectionError: the model is away"):
+        begun("Nim-v0", opponent=opponents.broken).step("[0 1]")

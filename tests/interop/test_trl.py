@@ -2,82 +2,48 @@
 
 from __future__ import annotations
 
-import gc
-import inspect
 import math
-import pickle
 import re
-import subprocess
-import sys
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from agentgym.base.errors import BrokenTask, InfrastructureError, UsageError
-from agentgym.core.dialects import get_dialect
+from agentgym.base.errors import BrokenTask, InfrastructureError
 from agentgym.core.endings import Reason
 from agentgym.core.env import Env
-from agentgym.core.messages import Pictured, ToolCall
+from agentgym.core.messages import ToolCall
 from agentgym.core.registry import load_class, make
-from agentgym.core.schema_tool import SchemaTool
 from agentgym.core.task import Task, TaskList
 from agentgym.core.toolset import tool
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.interop.trainers.trl import (
-    BROKEN,
-    TooManyFailures,
-    _method,
-    environment_class,
-    episode_of,
-    rows,
-    unless_failed,
-)
+from agentgym.interop.trainers.trl import BROKEN, TooManyFailures, environment_class, episode_of, rows, unless_failed
 from tests.chat_templates import tokenizer_of
 from tests.interop import probe_env
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import run_page
-from tests.interop.probe_env import PNG, PROBE
+from tests.interop.peers import by_task, conversation, in_hermes, run_page
+from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
 SHAKY = "tests.interop.test_trl:ShakyEnv"
 
 
 class ShakyEnv(Env):
-    """Fails `breaks` times, counts its instances, and shows a picture."""
+    """Fails `breaks` times."""
 
     breaks = 0
-    open_now = 0
     max_turns = 5
 
     @classmethod
     def default_tasks(cls) -> TaskList:
         return TaskList([Task("shaky/0", "train", "Count."), Task("shaky/1", "train", "Count up.")])
 
-    def __init__(self, **arguments: Any):
-        super().__init__(**arguments)
-        type(self).open_now += 1
-        self._is_open = True
-        self.count = 0
-
-    def start(self, task: Task) -> None:
-        self.count = 0
-
     @tool
     def add(self) -> str:
         """Count one more."""
-        if type(self).breaks:
-            type(self).breaks -= 1
-            raise InfrastructureError("the counter broke")
-        self.count += 1
-        return f"count {self.count}"
-
-    @tool
-    def show(self) -> Pictured:
-        """Show it."""
-        return Pictured("Here.", (PNG,))
+        self.grade()
+        return "counted"
 
     @tool
     def done(self) -> str:
@@ -89,16 +55,11 @@ class ShakyEnv(Env):
     def grade(self) -> None:
         if type(self).breaks:
             type(self).breaks -= 1
-            raise InfrastructureError("the grader broke")
-
-    def release(self) -> None:
-        type(self).open_now -= self._is_open
-        self._is_open = False
+            raise InfrastructureError("the counter broke")
 
 
 @pytest.fixture
 def shaky() -> Iterator[type[ShakyEnv]]:
-    gc.collect()
     kind: Any = load_class(SHAKY)  # pytest has its own copy of this module
     kind.breaks = 0
     yield kind
@@ -111,44 +72,24 @@ def begun(env: str = SHAKY, index: int = 0, **arguments: Any) -> Any:
     return environment
 
 
-def one_of_each_kind() -> list[str]:
-    """An id of each environment; MiniWoB has many with the same tools."""
-    ids = list(ENVIRONMENTS)
-    return [env_id for env_id in ids if "miniwob" not in env_id] + [
-        next(env_id for env_id in ids if "miniwob" in env_id)
-    ]
-
-
 @pytest.mark.train
-@each_row("env_id", one_of_each_kind())
+@each_row("env_id", [name for name in ENVIRONMENTS if "miniwob" not in name])
 def test_trl_reads_the_schemas_that_the_tools_have(env_id: str):
     transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
-    environment = environment_class(env_id)()
-    read = {
-        name: transformers.utils.get_json_schema(getattr(environment, name))
-        for name, _ in inspect.getmembers(type(environment), inspect.isfunction)
-        if name not in ("reset", "get_reward") and not name.startswith("_")
-    }
-    instance = make(env_id)
-    assert read == {schema["function"]["name"]: in_trl_s_words(schema) for schema in instance.tools.schemas}
+    environment, instance = environment_class(env_id)(), make(env_id)
+    for schema in instance.tools.schemas:
+        function = schema["function"]
+        read = transformers.utils.get_json_schema(getattr(environment, function["name"]))["function"]
+        ours, theirs = function["parameters"], read["parameters"]
+        assert (read["name"], read["description"]) == (function["name"], function["description"])
+        assert (theirs["properties"].keys(), theirs.get("required")) == (
+            ours["properties"].keys(),
+            ours.get("required"),
+        )
+        for name, part in theirs["properties"].items():
+            assert part["description"] == ours["properties"][name]["description"]
+            assert part.get("type") == ours["properties"][name].get("type", part.get("type"))
     instance.close()
-
-
-def in_trl_s_words(schema: Any) -> Any:
-    """A schema as TRL writes it: without defaults, and `nullable` for what may be null."""
-    function = schema["function"]
-    properties = {name: plain(part) for name, part in function["parameters"]["properties"].items()}
-    parameters = {"type": "object", "properties": properties}
-    if required := function["parameters"].get("required"):
-        parameters["required"] = required
-    return {"type": "function", "function": {**function, "parameters": parameters}}
-
-
-def plain(part: dict[str, Any]) -> dict[str, Any]:
-    schema = {key: value for key, value in part.items() if key not in ("default", "anyOf")}
-    for option in part.get("anyOf", ()):
-        schema |= {"nullable": True} if option == {"type": "null"} else option
-    return schema
 
 
 def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
@@ -170,14 +111,6 @@ def test_a_failed_episode_has_no_reward_and_is_hidden_from_the_policy(shaky: typ
     environment.done()
     assert environment.get_reward() == 1.0
     assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [5.0]
-
-
-def test_further_reward_functions_leave_out_an_episode_whose_grading_fails(shaky: type[ShakyEnv]):
-    environment = begun(attempts=1)
-    environment.add()
-    shaky.breaks = 1
-    assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [None]
-    assert environment.get_reward() is None
 
 
 class UngradableEnv(ShakyEnv):
@@ -210,120 +143,6 @@ def test_too_many_failures_end_the_training_with_a_base_exception(shaky: type[Sh
     assert not issubclass(TooManyFailures, Exception)
 
 
-def test_episodes_that_succeed_end_a_row_of_failures(shaky: type[ShakyEnv]):
-    environment = begun(attempts=1, stop_after=2)
-    row = rows(SHAKY, count=1)[0]
-    for _ in range(3):
-        shaky.breaks = 1
-        environment.add()
-        assert environment.get_reward() is None
-        environment.reset(**row)
-        environment.done()
-        assert environment.get_reward() == 1.0
-        environment.reset(**row)
-
-
-def test_instances_are_used_again_and_leave_nothing(shaky: type[ShakyEnv]):
-    before = shaky.open_now
-    environment = begun()
-    row = rows(SHAKY, count=1)[0]
-    for _ in range(20):
-        environment.reset(**row)
-        environment.add()
-        environment.get_reward()
-    assert shaky.open_now == before + 1
-    gone = weakref.ref(environment)
-    del environment
-    gc.collect()
-    assert gone() is None
-    assert shaky.open_now == before
-
-
-@pytest.mark.real
-def test_instances_are_closed_when_the_program_ends():
-    program = f"""
-from agentgym.core.registry import load_class
-from agentgym.interop.trainers.trl import environment_class, rows
-environment = environment_class({SHAKY!r})()
-environment.reset(**rows({SHAKY!r}, count=1)[0])
-kind = load_class({SHAKY!r})
-kind.release = lambda self: print("released")
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "released" in done.stdout
-
-
-def test_a_row_without_task_or_seed_is_refused():
-    with pytest.raises(UsageError, match=r"task_id and seed.*rows\("):
-        environment_class(SHAKY)().reset(prompt=[{"role": "user", "content": "Count."}])
-
-
-def test_a_prompt_of_another_episode_is_refused_and_an_empty_one_filled():
-    environment = environment_class(SHAKY)()
-    row = rows(SHAKY, count=1)[0]
-    with pytest.raises(UsageError, match="make the rows again"):
-        environment.reset(**{**row, "prompt": [{"role": "user", "content": "Something else."}]})
-    filled = environment.reset(**{**row, "prompt": [{"role": "user", "content": ""}]})
-    assert filled == "\n\n".join(message["content"] for message in row["prompt"])
-
-
-def test_pictures_are_blocks_as_trl_takes_them():
-    image = pytest.importorskip("PIL.Image", reason="needs the [web] extra")
-    assert begun().show().endswith("(A picture was shown here, which you cannot see.)")
-    text, picture = begun(pictures=True).show()
-    assert text == {"type": "text", "text": "Here."}
-    assert isinstance(picture["image"], image.Image)
-
-
-def test_generated_classes_go_to_other_processes():
-    kind = environment_class(SHAKY, max_turns=3, attempts=2)
-    again = pickle.loads(pickle.dumps(kind))
-    assert again.__name__ == kind.__name__ == "ShakyEnv"
-    assert again.plan == kind.plan
-
-
-class OddlyNamedEnv(ShakyEnv):
-    """Has a tool that TRL would call itself."""
-
-    @tool
-    def reset_it(self) -> str:
-        """Begin again."""
-        return ""
-
-    @tool(name="get_reward")
-    def pay(self) -> str:
-        """Take money."""
-        return ""
-
-
-def test_tools_that_trl_would_take_for_something_else_are_refused():
-    with pytest.raises(UsageError, match="'get_reward'"):
-        environment_class("tests.interop.test_trl:OddlyNamedEnv")
-
-
-@pytest.mark.train
-@each_row(
-    "part, kind",
-    [
-        ({"$ref": "#/$defs/point"}, {"type": "object"}),
-        ({"type": "array", "items": {"$ref": "#/$defs/side"}}, {"type": "array", "items": {"type": "string"}}),
-        ({"enum": [[1], {"b": 2}]}, {}),
-        ({"enum": []}, {}),
-        (True, {}),
-    ],
-)
-def test_trl_reads_the_schemas_of_other_servers_tools(part: Any, kind: dict[str, Any]):
-    named = {"point": {"type": "object", "properties": {"x": {"$ref": "#/$defs/point"}}}, "side": {"type": "string"}}
-    parameters = {"type": "object", "properties": {"a": part}, "$defs": named}
-    whole = "Do it.\n\nArgs:\n    a: How.\n    b: Nothing.\n\nReturns:\n    What was done."
-    act = SchemaTool({"name": "act", "description": whole, "parameters": parameters}, str)
-    transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
-    function = transformers.utils.get_json_schema(_method(act))["function"]
-    assert function["parameters"]["properties"] == {"a": {**kind, "description": "a"}}
-    assert function["description"].startswith("Do it.")
-    assert "What was done." in function["description"]
-
-
 class Driver:
     """Plays in TRL's own trainer, whose model is a script."""
 
@@ -341,7 +160,7 @@ class Driver:
         texts = trainer.processing_class.batch_decode(ids)
         rewards = trainer.rewards[:, 0].tolist()
         results = [as_seen(text, reward) for text, reward in zip(texts, rewards, strict=True)]
-        return [results[start : start + attempts] for start in range(0, len(results), members)]
+        return [members_of[:attempts] for members_of in by_task(results, members)]
 
 
 def opened(index: int, seed: int) -> dict[str, Any]:
@@ -363,7 +182,6 @@ def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: 
 
     tokenizer = tokenizer_of("qwen2_5")
     tokenizer.pad_token = "<|endoftext|>"
-    dialect, tools = get_dialect("hermes"), make(PROBE).tools
 
     class Scripted(GRPOTrainer):
         def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
@@ -372,7 +190,7 @@ def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: 
 
         def _said(self, text: str) -> str:
             move = say(conversation(text)) if re.search(r"\b\d{9}\b", text) else ToolCall("roll")
-            return "I am done." if move is None else dialect.render("", [move], tools)
+            return in_hermes(move)
 
         def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Any:
             self.rewards = super()._calculate_rewards(*args, **kwargs)
@@ -397,12 +215,6 @@ def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: 
             processing_class=tokenizer,
             environment_factory=environment_class(PROBE),
         )
-
-
-def conversation(text: str) -> list[Any]:
-    """The messages that a prompt of Qwen 2.5 shows."""
-    parts = [part.partition("\n") for part in text.split("<|im_start|>")[1:]]
-    return [{"role": role, "content": content} for role, _, content in parts if content]
 
 
 @pytest.mark.train

@@ -69,14 +69,6 @@ def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
 
 
-def test_a_failed_rollout_is_tried_again_on_a_fresh_environment():
-    collapse, finish = ToolCall("collapse"), ToolCall("finish_as", {"what": "solved"})
-    env = loaded(PROBE, count=1, eval_split="train")
-    with Fake(lambda request, number: as_completion(collapse if number == 0 else finish)).serving() as url:
-        [output] = evaluated(env, url, max_retries=1)
-    assert (output["error"], output["reward"], output["ending"]) == (None, 1.0, "solved")
-
-
 def test_an_episode_that_verifiers_stops_is_graded_under_the_name_of_the_limit():
     env = loaded(PROBE, count=1, eval_split="train")
     env.set_max_total_completion_tokens(5)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-from typing import Any
-
 import pytest
 
 from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
-vf = imported("verifiers.legacy")
+imported("verifiers.legacy")
 
-from agentgym.base.errors import InfrastructureError, UsageError  # noqa: E402
+from agentgym.base.errors import InfrastructureError  # noqa: E402
 from agentgym.core.messages import ToolCall, assistant, text_of  # noqa: E402
 from agentgym.interop.envs.verifiers import VerifiersEnv  # noqa: E402
-from tests.interop.calculator import exact, load_environment, rows  # noqa: E402
+from tests.interop.calculator import load_environment  # noqa: E402
 from tests.rows import each_row  # noqa: E402
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -49,37 +46,10 @@ def test_the_limit_of_the_environment_truncates():
     assert (last.truncated, last.info["ending"]) == (True, "cut_off")
 
 
-def of_one_turn(*functions: Any) -> Any:
-    return lambda: vf.SingleTurnEnv(dataset=rows(0, 3), rubric=vf.Rubric(funcs=[*functions]))
-
-
-def test_an_environment_of_one_turn_ends_without_being_cut_off():
-    env = VerifiersEnv(of_one_turn(exact))
-    for answer, ending in (("7", "solved"), ("8", "over")):
-        env.reset(seed=0, options={"split": "train", "index": 2})
-        last = env.step(answer)
-        assert (last.terminated, last.truncated, last.info["ending"]) == (True, False, ending)
-
-
-def test_a_rubric_for_groups_or_without_functions_is_refused_at_once():
-    def ranked(completions) -> list[float]:
-        return [0.0 for _ in completions]
-
-    for functions in ([exact, ranked], [ranked], []):
-        with pytest.raises(UsageError, match="groups of rollouts, or nothing"):
-            VerifiersEnv(of_one_turn(*functions))
-
-
 @each_row("held_out", [True, False])
 def test_the_page_says_what_is_named(held_out: bool):
     example = f"a ToolEnv {'with' if held_out else 'without'} rows for evaluation"
     hold_caveats("verifiers", example, VerifiersEnv(load_environment, {"held_out": held_out}))
-
-
-def test_making_it_leaves_signals_alone():
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    VerifiersEnv(load_environment)
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import types
@@ -14,15 +13,11 @@ from typing import Any
 
 import pytest
 
-from agentgym.core.env import Env
-from agentgym.core.making import make_env
 from agentgym.core.messages import ToolCall
-from agentgym.core.policy import ScriptedPolicy
-from agentgym.core.task import Task, iterate
 from tests.doc_blocks import DOCS, blocks_of
 from tests.endpoints import Fake
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
-from tests.interop.peers import as_completion, played, replaying_model, scripted_model, seen_in
+from tests.interop.peers import as_completion, scripted_model, seen_in
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
@@ -108,30 +103,3 @@ def test_a_limit_of_verifiers_ends_the_episode_by_its_name_and_it_is_graded(tmp_
         [episode] = evaluated(url, tmp_path, PROBE, *words)
     info = trace_of(episode)["info"]["agentgym"]
     assert (info["ending"], info["reward"], info["truncated"]) == ("max_turns", 0.5, True)
-
-
-def test_a_task_is_valid_if_our_solution_solves_it():
-    from agentgym.interop.trainers.verifiers_tasks import AgentGymConfig, AgentGymTaskset
-
-    [task] = AgentGymTaskset(AgentGymConfig(env="guess", count=1)).load()
-    assert asyncio.run(task.validate(None))
-    assert "gold" not in task.data.model_dump()
-
-
-def test_the_command_of_the_page_runs(tmp_path: Path):
-    from verifiers.v1.cli.eval.main import main  # pyright: ignore[reportMissingImports]
-
-    commands = [words for block in blocks_of(PAGE) if block.language == "sh" for words in block.commands]
-    [command] = [words for words in commands if words[0] == "vf-eval"]
-    instance = make_env("sql", {})
-    trajectories = played("sql", ScriptedPolicy(), [(task, index) for index, task in enumerate(tasks_of(instance, 2))])
-    with replaying_model(trajectories) as url:
-        words = [{"http://localhost:8000/v1": url, "20": "2"}.get(word, word) for word in command[1:]]
-        main([*words, "--output-dir", str(tmp_path)])
-    [file] = tmp_path.rglob("traces.jsonl")
-    episodes = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    assert [trace_of(episode)["metrics"]["outcome"] for episode in episodes] == [1.0, 1.0]
-
-
-def tasks_of(env: Env, count: int) -> list[Task]:
-    return list(iterate(env.tasks, "test", count))

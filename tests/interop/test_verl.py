@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentgym.core.dialects import get_dialect
 from agentgym.core.messages import ToolCall, text_of
 from agentgym.core.registry import make
 from tests.chat_templates import tokenizer_of
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import needs, run_page
+from tests.interop.peers import conversation, in_hermes, needs, run_page, saying, together
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
 
@@ -75,12 +73,6 @@ def played(env: str, say: Say, row: Any, **settings: Any) -> tuple[Any, Server]:
     return asyncio.run(run())
 
 
-def saying(*calls: ToolCall, env: str = PROBE) -> Say:
-    with closing(make(env)) as instance:
-        dialect, tools, remaining = get_dialect("hermes"), instance.tools, list(calls)
-    return lambda _: dialect.render("", [remaining.pop(0)], tools) if remaining else "I am done."
-
-
 def row_of(env: str = PROBE, **options: Any) -> Any:
     from agentgym.interop.trainers.verl import rows
 
@@ -101,12 +93,6 @@ def test_an_episode_is_what_was_sampled_and_read():
     assert "Your number is" in server.tokenizer.decode(output.prompt_ids)
 
 
-def test_a_conversation_that_is_cut_is_graded_and_no_longer_than_allowed():
-    output, _ = played(PROBE, saying(PAY, PAY, PAY, PAY), row_of(), response_length=150)
-    assert output.extra_fields["ending"] == "token_budget"
-    assert len(output.response_ids) == len(output.response_mask) <= 150
-
-
 class Driver:
     """Plays in our loop, with verl's tokens."""
 
@@ -115,14 +101,10 @@ class Driver:
     def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
         from agentgym.interop.trainers.verl import EnvAgentLoop
 
-        dialect, tools = get_dialect("hermes"), make(PROBE).tools
-
-        def say(text: str) -> str:
-            move = said_next(conversation(text), episodes, seed)
-            return "I am done." if move is None else dialect.render("", [move], tools)
-
         async def one(index: int) -> Seen:
-            loop, server = looped(EnvAgentLoop, say, env=PROBE)
+            loop, server = looped(
+                EnvAgentLoop, lambda text: in_hermes(said_next(conversation(text), episodes, seed)), env=PROBE
+            )
             row = {"extra_info": {"task_id": f"probe/train/{index}", "seed": seed + index}}
             try:
                 output = await loop.run({}, **row, raw_prompt=[])
@@ -133,18 +115,7 @@ class Driver:
             read = [message["content"] for message in whole if message["role"] == "user"]
             return Seen(read, [], extra_fields["turn_scores"], output.reward_score, extra_fields["ending"])
 
-        async def everything() -> list[list[Seen]]:
-            plays = [one(index) for index in range(len(episodes)) for _ in range(attempts)]
-            done = await asyncio.gather(*plays)
-            return [list(done[start : start + attempts]) for start in range(0, len(done), attempts)]
-
-        return asyncio.run(everything())
-
-
-def conversation(text: str) -> list[Any]:
-    """The messages that a prompt shows."""
-    parts = [part.partition("\n") for part in text.split("<|im_start|>")[1:]]
-    return [{"role": role, "content": content} for role, _, content in parts if content]
+        return together(one, len(episodes), attempts)
 
 
 @each_row("guarantee", Guarantee)
