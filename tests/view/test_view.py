@@ -17,7 +17,6 @@ from agentgym.view.facts import all_versus, head_of, sides, versus
 from agentgym.view.page import script, served_page, style
 from agentgym.view.pay import Schemes, pays_of
 from agentgym.view.report import write_report
-from agentgym.view.server import script, served_page, style
 from agentgym.view.terminal import Browser, browse
 from tests.rows import each_row
 from tests.view_cases import DIFF, HOSTILE, errand, hostile, sample_run, write_run
