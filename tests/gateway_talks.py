@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -67,20 +66,6 @@ def conversation(policy: Any) -> Tokens:
     assert (len(row.turns), row.failed) == (TURNS, False)
     assert row.tokens is not None
     return row.tokens
-
-
-def streamed_like_answered(policy: Any, limits: Limits = LIMITS) -> list[str]:
-    """The chunks of a streamed turn; together they equal the message of the same turn without streaming."""
-    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello."}]}
-    with talking(policy, limits) as (_, client):
-        whole = client.post("/chat/completions", json=body).json()["choices"][0]["message"]["content"]
-    with talking(policy, limits) as (_, client):
-        text = client.post("/chat/completions", json={**body, "stream": True}).text
-    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line.startswith("data: {")]
-    deltas = [choice["delta"] for line in lines for choice in json.loads(line)["choices"]]
-    pieces = [delta["content"] for delta in deltas if delta.get("content")]
-    assert "".join(pieces) == whole
-    return pieces
 
 
 def turns_of(tokens: Tokens) -> Turns:

@@ -44,12 +44,6 @@ def test_text_of_tools_and_users_holds_no_control_token(family: str):
         assert FORGED in codec.tokenizer.decode(after)
 
 
-def test_text_of_the_environment_s_author_may_hold_control_tokens():
-    codec = ChatCodec(tokenizer_of("qwen3"))
-    with_one, without = (codec.open([system(f"Begin with {text}."), user("?")], []) for text in ("<|call|>", "it"))
-    assert control(codec, with_one) - control(codec, without) == {"<|call|>": 1}
-
-
 def test_tokens_of_roles_that_are_not_declared_special_are_known_by_their_bars():
     tokenizer = tokenizer_of("qwen3")
     tokenizer.add_tokens(["<｜tool▁outputs▁begin｜>", "<tool_call>", "x"])

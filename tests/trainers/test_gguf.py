@@ -50,13 +50,6 @@ def test_a_file_and_a_folder_that_holds_one_are_models(tmp_path: Path):
     assert has_weights(str(tmp_path))
 
 
-def test_of_several_files_one_must_be_named(tmp_path: Path):
-    for name in ("a.gguf", "b.gguf"):
-        (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=r"several GGUF files: a\.gguf, b\.gguf; name one of them"):
-        checkpoint_of(str(tmp_path))
-
-
 def test_smollm2_is_a_policy_and_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
     assert has_weights("smollm2")
     monkeypatch.setattr(gguf, "_PACKAGE", "no_such_package")

@@ -16,9 +16,7 @@ pytest.importorskip("transformers", reason="needs the [train] extra")
 from huggingface_hub import constants
 
 from agentgym.base.errors import UsageError
-from agentgym.trainers.config import load_config
 from agentgym.trainers.hub import options_for
-from agentgym.trainers.policies import load_model
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -148,17 +146,3 @@ def test_a_model_in_the_cache_is_loaded_without_the_hub(hub: Any, status: int | 
         hub(status)
     put_into_cache()
     assert options_for(MODEL) == {"local_files_only": True}
-
-
-def test_a_folder_and_what_cannot_be_a_name_are_not_looked_for(hub: Any, tmp_path: Path):
-    server = hub(503)
-    for model in (str(tmp_path), "/nope", "a/b/c"):
-        assert options_for(model) == {}
-    assert server.asked == []
-
-
-def test_loading_asks_an_ailing_hub_no_more_than_once(hub: Any):
-    server = hub(503)
-    with pytest.raises(UsageError, match="answers with an error"):
-        load_model(load_config(None, {"env": "guess", "model": MODEL}), lambda what, done, of: None)
-    assert len(server.asked) == 1

@@ -14,11 +14,10 @@ pytest.importorskip("PIL", reason="needs the [web] extra")
 
 import transformers
 
-from agentgym.base.errors import UsageError
 from agentgym.core.messages import system, user, with_pictures
 from agentgym.core.policy import SeeingPolicy
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.pictures import PictureTokens, processor_of
+from agentgym.trainers.pictures import PictureTokens
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import loading
 from agentgym.trainers.vllm.policy import VLLMPolicy
@@ -114,12 +113,3 @@ def test_a_model_that_sees_is_loaded_with_its_processor(seeing: Path, monkeypatc
     assert (arguments["folder"], arguments["sees"], policy.sees, policy.context) == (str(seeing), True, True, 512)
     assert policy.picture_tokens(PNG) == 6
     assert PLACE in policy.codec.tokenizer.decode(policy.codec.open([with_pictures(user("?"), [PNG])], []))
-
-
-def test_a_model_that_sees_without_its_processor_is_refused(seeing: Path):
-    for file in seeing.glob("*processor*"):
-        file.unlink()
-    config = transformers.AutoConfig.from_pretrained(seeing)
-    (seeing / "tokenizer.json").unlink()
-    with pytest.raises(UsageError, match="needs its processor"):
-        processor_of(str(seeing), config, {})

@@ -22,8 +22,3 @@ def test_bfloat16_is_computed_in_only_where_it_is_not_emulated(monkeypatch: pyte
     recipe = load_config("sql-smollm2")
     assert recipe.bf16
     assert of_this_machine(recipe, "cpu").bf16 == is_fast
-
-
-def test_a_run_in_float32_stays_one_on_every_machine(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-    assert not of_this_machine(load_config("sql"), "cpu").bf16

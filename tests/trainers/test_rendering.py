@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 from agentgym.base.errors import UsageError
 from agentgym.core.messages import Message, assistant, text_of, tool_result, user, with_pictures
 from agentgym.core.messages import ToolCall as Call
-from agentgym.trainers.chat import ChatCodec, Renderer, _log_once
+from agentgym.trainers.chat import ChatCodec, Renderer
 from tests.chat_templates import tokenizer_of
 from tests.rows import each_row
 
@@ -64,17 +63,6 @@ def test_the_calls_of_an_opening_are_rendered(name: str):
     assert all(word in text for word in ("find", "words", "seven", "Nothing.", "Go on."))
 
 
-def test_workarounds_of_a_template_are_logged_once_in_one_line(caplog: pytest.LogCaptureFixture):
-    _log_once.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        for name in ("gemma", "gemma", "qwen3"):
-            ChatCodec(tokenizer_of(name))
-    assert [record.getMessage() for record in caplog.records] == [
-        "the chat template of 'gemma': tool results are sent as user messages; the system message is put into the "
-        "first user message; user messages in a row are joined"
-    ]
-
-
 @each_row(
     "name, end",
     [("gemma3", "<end_of_turn>"), ("phi3", "<|end|>"), ("gptoss", "<|return|>"), ("llama3_1", "<|eot_id|>")],
@@ -118,44 +106,3 @@ def test_a_template_that_leaves_out_what_the_model_said_is_refused():
     deaf.chat_template = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
     with pytest.raises(UsageError, match="leaves out the model's text"):
         Renderer(deaf)
-
-
-CHATML = "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
-
-
-def with_template(turn: str) -> Any:
-    """A tokenizer whose template writes each message as `turn` does."""
-    tokenizer = tokenizer_of("qwen3")
-    prompt = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
-    tokenizer.chat_template = f"{{% for m in messages %}}{turn}{{% endfor %}}{prompt}"
-    return tokenizer
-
-
-@each_row("first, second", [("user", "tool"), ("tool", "user")])
-def test_words_that_a_template_refuses_beside_results_are_sent_with_them(first: str, second: str):
-    refusing = (
-        f"{{% if not loop.first and m.role == '{second}' and messages[loop.index0 - 1].role == '{first}' %}}"
-        "{{ raise_exception('refused') }}{% endif %}"
-    )
-    codec = ChatCodec(with_template(refusing + CHATML))
-    ids = {"tool": tool_result(Call("find", {}, "c1"), "Nothing."), "user": user("Go on.")}
-    text = codec.tokenizer.decode(codec.extend([ids[first], ids[second]], codec.end_id))
-    assert "Nothing." in text
-    assert "Go on." in text
-
-
-@pytest.mark.parametrize(
-    ("turn", "first"),
-    [
-        (CHATML.replace("m.content", "m.content[:10]"), "'Line"),
-        ("{% if m.role != 'user' or loop.first or loop.last %}" + CHATML + "{% endif %}", "'Aside"),
-    ],
-    ids=["cuts", "drops"],
-)
-def test_words_that_a_template_leaves_out_are_logged(turn: str, first: str, caplog: pytest.LogCaptureFixture):
-    _log_once.cache_clear()
-    codec = ChatCodec(with_template(turn))
-    with caplog.at_level(logging.WARNING):
-        codec.extend([user("Aside"), user("Line 1 of some that are long")], codec.end_id)
-    [record] = [record for record in caplog.records if "leaves out or changes" in record.getMessage()]
-    assert first in record.getMessage()

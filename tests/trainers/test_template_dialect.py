@@ -10,21 +10,18 @@ import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym import make
 from agentgym.base.errors import UsageError
 from agentgym.cli.evaluate import EvaluationRequest, _arguments, run_evaluation
 from agentgym.core.dialects import get_dialect
 from agentgym.core.dialects.template import TemplateDialect
 from agentgym.core.messages import ToolCall
-from agentgym.core.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout import Limits
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policies import codec_of, default_dialect, describe_training, dialect_of, load_model, policy_of
 from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.trl_config import env_factory
 from tests.chat_templates import tokenizer_of
-from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -64,19 +61,6 @@ def test_an_evaluation_leaves_tools_and_calls_to_the_template(qwen: Path, tmp_pa
         assert prompt.count("<tools>\n") == 1
         assert '"name": "guess"' in prompt
         assert "# Tools" not in json.dumps(played["opening"])
-
-
-@each_row("workers", ["threads", "processes"])
-def test_environments_elsewhere_need_no_more_than_the_name(qwen: Path, workers: str):
-    factory = EnvFactory("agentgym/guess-v0", {"dialect": name_of(str(qwen))})
-    job = Job(make("guess").tasks.get("test", 0), seed=0)
-    from agentgym.rollout import Group, RolloutEngine
-
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(), workers=workers) as engine:
-        [played] = engine.collect([Group(job.task, 0, 1)])
-    [trajectory] = played.trajectories
-    assert trajectory.success
-    assert "<tool_call>" in str(trajectory.turns[0].action)
 
 
 def test_a_run_leaves_tools_and_calls_to_the_template(qwen: Path):

@@ -32,21 +32,6 @@ def test_digits_stay_apart_so_that_numbers_can_be_copied():
     assert tokenizer.tokenize("1995") == ["1", "9", "9", "5"]
 
 
-def test_a_word_has_the_same_tokens_after_any_space():
-    tokenizer = tiny_tokenizer(["the titles of films", "titles, titles; (titles)"] * 50, 400)
-    word = tokenizer.encode(" titles", add_special_tokens=False)
-    for text in ("all titles", "the titles of", "5 titles, 6 films"):
-        ids = tokenizer.encode(text, add_special_tokens=False)
-        assert any(ids[i : i + len(word)] == word for i in range(len(ids)))
-
-
-def test_a_constant_text_is_one_token():
-    constant = "Tools: @guess {number}\nUse them well."
-    tokenizer = tiny_tokenizer(["some text"], 320, constants=[constant])
-    assert len(tokenizer.encode(constant, add_special_tokens=False)) == 1
-    assert tokenizer.decode(tokenizer.encode(constant, add_special_tokens=False)) == constant
-
-
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), min_size=1, max_size=3))
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_only_what_the_assistant_says_and_its_end_is_learned(tokenizer: Any, pairs: list[tuple[str, str]]):

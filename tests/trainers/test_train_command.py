@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.testing import CliRunner, Result
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.cli.app import app
-from agentgym.trainers.config import FIELDS, load_config, to_dict
+from agentgym.trainers.config import to_dict
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -20,14 +19,6 @@ pytestmark = [pytest.mark.real, pytest.mark.train]
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(app, ["train", *words])
-
-
-def test_the_configuration_is_shown_in_full():
-    result = run("--env", "sql", "--credit", "turn", "--set", "max_turns=3", "--show-config")
-    assert result.exit_code == 0
-    values = yaml.safe_load(result.stdout)
-    assert list(values) == list(FIELDS)
-    assert values == to_dict(load_config(None, {"env": "sql", "credit": "turn", "env_kwargs": {"max_turns": 3}}))
 
 
 @each_row(
@@ -92,21 +83,6 @@ def test_a_setting_means_the_same_to_every_command(
         assert (result.exit_code, result.stderr) == (2, f"Error: {argument}\n"), words
 
 
-def test_a_flag_is_read_as_a_setting_is(tmp_path: Path):
-    def shown(*words: str) -> Any:
-        return yaml.safe_load(run("--env", "guess", *words, "--show-config").stdout)
-
-    assert shown("--learning-rate", "1e-6")["learning_rate"] == 1e-6
-    assert shown("--env-kwargs", "{max_turns: 3, tool_cost: 5e-4}")["env_kwargs"] == {"max_turns": 3, "tool_cost": 5e-4}
-    recipe = tmp_path / "mine.yaml"
-    recipe.write_text("env: guess\nenv_kwargs: {tool_cost: 5e-4, country: no}\n")
-    assert shown("--recipe", str(recipe))["env_kwargs"] == {"tool_cost": 5e-4, "country": "no"}
-    # A setting that is text is what was typed, whatever it looks like.
-    assert shown("--model", "2024")["model"] == "2024"
-    assert shown("--eval-split", "1e3")["eval_split"] == "1e3"
-    assert shown("--eval-split", "null")["eval_split"] is None
-
-
 def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
     words = [
         f"--{name}={value}" for name, value in to_dict(small(output_dir="run", steps=2)).items() if value is not None
@@ -118,28 +94,3 @@ def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
     assert again.exit_code == 2
     assert "continue it with --resume" in again.stderr
     assert run(*words, "--resume").exit_code == 0
-
-
-@each_row(
-    "has_checkpoint, message",
-    [
-        (True, "has a checkpoint of step 3 of 9; the same command with --resume continues from it"),
-        (False, "has no checkpoint yet; the same command with --resume starts its training again"),
-    ],
-)
-def test_an_interrupted_run_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_checkpoint: bool, message: str
-):
-    def stopped(config: Any) -> None:
-        config.folder.mkdir()
-        (config.folder / "config.yaml").touch()
-        if has_checkpoint:
-            (config.folder / "checkpoint-6").mkdir()
-            (config.folder / "checkpoint-6" / "complete").touch()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("agentgym.trainers.train.train", stopped)
-    words = ["--env", "guess", "--steps", "9", "--updates-per-step", "2"]
-    result = run(*words, "--output-dir", str(tmp_path / "run"))
-    assert result.exit_code == 130
-    assert f"The run in {tmp_path / 'run'} {message}" in result.stderr

@@ -23,7 +23,6 @@ from agentgym.base.output_files import held
 from agentgym.core.trajectory import read_jsonl
 from agentgym.eval.results.annotations import Annotations
 from agentgym.trainers.config import TrainConfig, load_config
-from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.train import train
@@ -162,14 +161,6 @@ def test_a_run_goes_on_with_other_settings_only_where_its_checkpoint_can(small: 
     assert (Path("run") / "checkpoint-6" / "agentgym.json").is_file()
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(small: Any):
-    Path("run").mkdir()
-    (Path("run") / "config.yaml").write_text("seed: 0\n")
-    (Path("run") / "metrics.jsonl").write_text('{"step": 1}\n')
-    go(small(output_dir="run", steps=2, resume=True))
-    assert [line["step"] for line in lines(Path("run"))] == [1, 2]
-
-
 @pytest.mark.parametrize(("changed", "again"), [({}, 0), ({"learning_rate": 1e-5}, 6)])
 def test_the_evaluation_before_training_is_kept_if_the_run_was_killed_after_it(
     small: Any, letters: Any, changed: dict[str, Any], again: int
@@ -180,16 +171,6 @@ def test_the_evaluation_before_training_is_kept_if_the_run_was_killed_after_it(
     letters.started.clear()
     go(small(output_dir="run", steps=1, resume=True, **changed))
     assert sum("/train/" not in task for task in letters.started) == again + 6
-
-
-def test_a_plot_that_fails_loses_nothing_of_a_run(small: Any):
-    (Path("run") / "curve.png").mkdir(parents=True)  # cannot be written to
-    output = go(small(output_dir="run", steps=1))
-    assert "Could not draw the curve" in output
-    assert "held-out success before" in output
-    assert json.loads((Path("run") / "summary.json").read_text())["after"]["failed"] == 0
-    assert (Path("run") / "samples.jsonl").is_file()
-    assert (Path("run") / "model" / "model.safetensors").is_file()
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -208,26 +189,9 @@ def test_two_runs_do_not_write_into_one_folder(small: Any, resume: bool):
 # Problems.
 
 
-def test_equal_rewards_for_some_steps_give_a_warning_that_says_what_to_change(small: Any):
-    output = go(small(output_dir="run", env="letters_env:FlatEnv", plateau_warning=2))
-    assert "For 2 steps, all rewards within each group were equal" in output
-    assert "--credit gated" in " ".join(output.split())
-    assert output.count("all rewards within each group") == 1
-    assert "all rewards within" not in go(small(output_dir="other"))
-
-
 def test_an_environment_that_never_works_stops_the_run(small: Any):
     with pytest.raises(InfrastructureError, match=r"all 8 episodes of a step failed in step; .*the disk is full"):
         go(small(output_dir="run", env="letters_env:BrokenEnv"))
-
-
-def test_too_little_memory_gives_advice(small: Any, monkeypatch: pytest.MonkeyPatch):
-    def fails(self: Any, *args: Any, **kwargs: Any) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB.\nMore words.")
-
-    monkeypatch.setattr(AgentGRPOTrainer, "compute_loss", fails)
-    with pytest.raises(UsageError, match=r"Tried to allocate 20 GiB\. Lower micro_batch or context, or set gradient"):
-        go(small(output_dir="run"))
 
 
 # Real models.

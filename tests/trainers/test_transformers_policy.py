@@ -14,10 +14,8 @@ from peft import LoraConfig, get_peft_model
 
 from agentgym.base.errors import UsageError
 from agentgym.core.policy import Generation, StreamingPolicy
-from agentgym.rollout.limits import Limits
 from agentgym.trainers.cache import bytes_per_position
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.passes import SamplingWay
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from tests.rows import each_row
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
@@ -102,12 +100,6 @@ def test_new_weights_are_used_at_once(model: Any, tokenizer: Any):
     assert changed == ids(talks(policy(model, tokenizer, temperature=0.0)))
 
 
-def test_sampling_leaves_a_model_in_training_mode_as_it_was(model: Any, tokenizer: Any):
-    model.train()
-    talks(policy(model, tokenizer))
-    assert model.training
-
-
 # Prefix sharing.
 
 
@@ -162,13 +154,6 @@ def test_with_little_memory_conversations_wait_for_each_other(model: Any, tokeni
 
 
 # Models of other kinds.
-
-
-def test_a_model_that_attends_by_itself_samples_the_same(model: Any, tokenizer: Any):
-    packed = talks(policy(model, tokenizer))
-    alone = policy(model, tokenizer)
-    alone._way = SamplingWay.ALONE
-    assert ids(talks(alone)) == ids(packed)
 
 
 def test_adapters_are_sampled_from_as_part_of_the_weights(model: Any, tokenizer: Any):
@@ -274,13 +259,6 @@ def test_tokens_are_told_as_they_are_sampled(model: Any, tokenizer: Any):
     assert isinstance(sampler, StreamingPolicy)
     assert reported == [[token] for token in generation.ids]
     assert len(reported) > 1
-
-
-def test_a_stream_of_the_gateway_says_what_was_sampled_while_it_is_sampled(model: Any, tokenizer: Any):
-    pytest.importorskip("uvicorn", reason="needs the [serve] extra")
-    from tests.gateway_talks import streamed_like_answered
-
-    assert len(streamed_like_answered(policy(model, tokenizer, seed=3), Limits(max_new_tokens=60))) > 3
 
 
 class Breaking(torch.nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,20 +10,9 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from agentgym.interop.trainers.trl import environment_class, rows
-from benchmarks._trl_factory import ARGUMENTS, ENV, Schedule, begun_model, learnt, plays, tokenizer_for, trained
+from benchmarks._trl_factory import Schedule, begun_model, trained
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
-
-
-def test_a_model_begins_with_the_prompt_that_trl_trains_it_on():
-    conversations = list(plays(200, seed=0))
-    tokenizer = tokenizer_for(conversations)
-    environment: Any = environment_class(ENV, **ARGUMENTS)()
-    methods = [environment.chat, environment.deliver, environment.fetch]
-    prompt = rows(ENV, count=1, **ARGUMENTS)[0]["prompt"]
-    prompt_ids = tokenizer.apply_chat_template(prompt, tools=methods, add_generation_prompt=True, return_dict=False)
-    assert learnt(conversations[0], tokenizer)["input_ids"][: len(prompt_ids)] == prompt_ids
 
 
 def test_a_model_is_trained_by_what_its_episodes_earn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

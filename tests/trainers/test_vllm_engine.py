@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
-from agentgym.trainers.vllm.engine import is_checkpoint, precision_of, servable
+from agentgym.trainers.vllm.engine import is_checkpoint, servable
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -46,12 +46,6 @@ def test_a_folder_of_adapters_becomes_a_whole_checkpoint(checkpoint: Path, token
             assert is_checkpoint(Path(folder))
             assert torch.allclose(AutoModelForCausalLM.from_pretrained(folder)(IDS).logits, expected, atol=1e-4)
             assert torch.allclose(model.eval()(IDS).logits, expected, atol=1e-4)  # it is left as it was
-
-
-def test_the_engine_computes_in_the_precision_of_the_run(model: Any):
-    assert precision_of(model) == "float32"
-    assert precision_of(model, bf16=True) == "bfloat16"
-    assert precision_of(model.config) == "float32"
 
 
 def test_on_a_cpu_the_cache_holds_the_conversations_and_no_more():

@@ -20,14 +20,6 @@ def test_conversations_stay_and_are_spread():
     assert places == {session: place(fleet, session).url for session in places}
 
 
-def test_a_conversation_that_ended_makes_room():
-    fleet = ReplicaFleet(["a", "b"])
-    assert [place(fleet, name).url for name in "xy"] == ["a", "b"]
-    fleet.release("y")
-    fleet.release("never seen")
-    assert place(fleet, "z").url == "b"
-
-
 def test_a_lost_replica_loses_its_conversations_and_gets_new_ones_later():
     fleet = ReplicaFleet(["a", "b"])
     lost, stayed = place(fleet, "x"), place(fleet, "y")

@@ -108,20 +108,6 @@ def test_tokens_come_back_as_they_were_sampled_with_their_logprobs(policy: VLLMP
     assert (ended.ids, ended.finish) == ([28, 29, 30], "stop")
 
 
-def test_nobody_waits_for_the_longest_turn(policy: VLLMPolicy, engine: Engine):
-    order: list[str] = []
-
-    async def turns(name: str, count: int, budget: int) -> None:
-        for _ in range(count):
-            await ask(policy, 40, budget, name)
-        order.append(name)
-
-    together(turns("long", 1, 12), turns("short", 3, 3))
-    assert order == ["short", "long"]
-    assert sum(engine.steps) == 12 + 9
-    assert len(engine.steps) <= 12 + 3
-
-
 def test_a_draw_depends_on_the_conversation_alone(policy: VLLMPolicy, engine: Engine):
     together(ask(policy, 10), ask(policy, 11, session="t"))
     together(ask(policy, 11, session="t"))

@@ -189,23 +189,6 @@ def test_a_turn_of_a_server_that_ends_without_a_word_is_asked_of_another(
     play(scene, servers=2)
 
 
-def test_a_turn_that_takes_long_is_waited_for_while_its_server_is_healthy(
-    policy_of: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(server_policy, "_WATCH_EVERY_S", 0.01)
-
-    async def scene(server: Server) -> None:
-        server.hangs = True
-        turn = asyncio.create_task(policy_of(server).generate([7, 10], 2, "s"))
-        while server.looked < 5:
-            await asyncio.sleep(0.01)
-        server.hangs = False
-        assert (await turn).ids == [11, 12]
-        assert len(server.asked) == 1
-
-    play(scene)
-
-
 def test_when_all_are_down_a_turn_waits_until_one_is_healthy_again(policy_of: Any):
     async def scene(server: Server) -> None:
         policy = policy_of(server)
@@ -215,24 +198,6 @@ def test_when_all_are_down_a_turn_waits_until_one_is_healthy_again(policy_of: An
             await asyncio.sleep(0.01)
         server.is_healthy = True
         assert (await turn).ids == [11, 12]
-
-    play(scene)
-
-
-def test_a_busy_server_is_asked_again_when_it_says(policy_of: Any):
-    async def scene(server: Server) -> None:
-        server.plan = [lambda: web.Response(status=429, headers={"Retry-After": "0"})] * 2
-        assert (await policy_of(server).generate([7, 10], 2, "s")).ids == [11, 12]
-        assert len(server.asked) == 3
-
-    play(scene)
-
-
-def test_a_refusal_of_the_first_turn_is_the_callers_mistake(policy_of: Any):
-    async def scene(server: Server) -> None:
-        server.plan = [lambda: web.Response(status=400, text="no such model")]
-        with pytest.raises(UsageError, match="no such model"):
-            await policy_of(server).generate([7, 10], 2, "s")
 
     play(scene)
 
@@ -313,11 +278,6 @@ def test_of_a_model_and_its_adapters_the_wanted_one_is_played(tmp_path: Path):
 def test_a_server_that_lists_no_models_is_refused(entries: Any):
     with pytest.raises(UsageError, match="is not a vLLM server"):
         found_in(entries, "m")
-
-
-def test_without_a_server_it_says_how_to_start_one():
-    with pytest.raises(UsageError, match="vllm serve"):
-        served_by(["http://127.0.0.1:9"])
 
 
 def test_logprobs_from_before_the_temperature_are_refused():

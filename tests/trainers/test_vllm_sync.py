@@ -76,23 +76,3 @@ def test_an_engine_with_weights_of_neither_side_is_refused(trajectory: Any):
     run.engine.value = 3.0
     with pytest.raises(InfrastructureError, match="does not sample from the trainer's weights"):
         run.check.after_update()
-
-
-def test_no_more_is_scored_than_the_engine_can_hold(trajectory: Any):
-    lengths: list[int] = []
-
-    def scorer(conversations: Any) -> torch.Tensor:
-        lengths.extend(len(ids) for ids in conversations)
-        return torch.zeros(1)
-
-    check = SyncCheck(scorer, scorer, longest=6)
-    check.remember(SampledBatch.of([trajectory(0, [[20, 21, 22, 23], [24, 25, 5]], 0.0)]))
-    check.after_update()
-    assert lengths == [6, 6, 6]
-
-
-def test_without_a_conversation_there_is_nothing_to_compare(trajectory: Any):
-    scorer = Weights(0.0, 0)
-    check = SyncCheck(scorer, scorer, longest=10)
-    check.remember(SampledBatch.of([trajectory(0, [[20]], 0.0, broken=True)]))
-    check.after_update()

@@ -23,8 +23,7 @@ import torch
 import transformers
 from PIL import Image
 
-from agentgym.core.engine.spaces import text_in
-from agentgym.core.messages import Message, as_template_content, assistant, shown_pictures
+from agentgym.core.messages import Message, as_template_content, shown_pictures
 from agentgym.core.policy import Policy
 from agentgym.core.trajectory import Trajectory
 from agentgym.eval.policy_loader import load_policy
@@ -32,7 +31,6 @@ from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from tests.browsers import need_browser
 from tests.seeing_models import save_seeing_model
 from tests.trainers.gazing_env import SETTINGS, GazingEnv
-from tests.vllm_servers import served
 
 # Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
 has_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)")
@@ -42,7 +40,6 @@ need_browser()
 FACTORY = EnvFactory("tests.trainers.gazing_env:GazingEnv", SETTINGS)
 TURNS = SETTINGS["max_turns"]
 SAID_TOKENS = 6
-HALF_A_LETTER = "\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.fixture(scope="module")
@@ -112,18 +109,6 @@ def black() -> bytes:
     return written.getvalue()
 
 
-def _blocks(content: Any) -> list[Any]:
-    """Return content in the form that the template of this model takes."""
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def behind(url: str, name: str, *settings: str) -> Policy:
-    """The policy of a model behind a server, which says what is likeliest."""
-    sent = ["results=tool", *settings]  # so that turns with nothing in them are sent, too
-    options: dict[str, Any] = {"endpoint": sent, "temperature": 0.0, "max_new_tokens": SAID_TOKENS}
-    return load_policy(f"openai:{name}@{url}/v1", env_id=FACTORY.env_id, env_kwargs=SETTINGS, **options)
-
-
 def in_process(folder: Path) -> list[Trajectory]:
     settings: dict[str, Any] = {"concurrency": 4}
     return play(load_policy(f"vllm:{folder}", env_id=FACTORY.env_id, env_kwargs=SETTINGS, **settings), 2)
@@ -152,19 +137,3 @@ def test_recorded_tokens_are_what_the_model_says_to_the_screenshots_of_the_brows
         dark = eyes.scores(ids, sampled, [black()] * TURNS)
         changes += [abs(token - other) for token, other in zip(dark, recorded, strict=True)]
     assert max(changes) > 2e-3
-
-
-def test_a_server_that_is_sent_screenshots_answers_as_the_model_does(folder: Path, tmp_path: Path):
-    with served(folder, tmp_path / "log", "eyes") as url:
-        (result,) = play(behind(url, "eyes", "pictures=true"), 1)
-    assert result.error is None
-    assert len(result.turns) == TURNS
-    eyes, history, read = Eyes(folder), list(result.opening), 0
-    for turn in result.turns:
-        answer, prompt = eyes.says(history, SAID_TOKENS)
-        assert turn.action is not None
-        # vLLM leaves out the beginning of a letter that is not complete.
-        assert text_in(turn.action) == answer.rstrip(HALF_A_LETTER)
-        read += prompt
-        history += [assistant(text_in(turn.action)), *turn.observation]
-    assert result.usage["prompt_tokens"] == read

@@ -9,21 +9,14 @@ import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-import torch
 
 from agentgym.base.cache import cache_folder
-from agentgym.base.errors import UsageError
-from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
-from agentgym.core.messages import ToolCall, text_of
-from agentgym.core.registry import register
-from agentgym.core.task import Task
-from agentgym.envs.guess import GuessEnv
 from agentgym.trainers import warm_start
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import make_policy, warm_start_of
 from agentgym.trainers.tiny import TinyShape
-from agentgym.trainers.warm_start import Goal, WarmStart, solutions
+from agentgym.trainers.warm_start import Goal, WarmStart
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -79,21 +72,6 @@ def test_runs_that_differ_in_their_scheme_start_from_one_model():
     assert warm_start_of(other).key not in keys
 
 
-def test_only_what_the_assistant_says_is_learned():
-    """Afterwards the model expects the solution's words, and the prompt's no more than one that knows nothing."""
-    settings = replace(SETTINGS, steps=30, tasks=16, batch=4)
-    model, tokenizer = warm_started(settings, Steps())
-    [solved] = solutions("guess", settings.env_kwargs, 1, 1, Steps())
-    messages = [{"role": m.get("role"), "content": text_of(m)} for m in solved.messages]
-    rendered = tokenizer.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
-    ids = torch.tensor([rendered["input_ids"]])
-    with torch.inference_mode():
-        logprobs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], dim=-1).gather(1, ids[0, 1:, None])[:, 0]
-    of_assistant = torch.tensor(rendered["assistant_masks"][1:], dtype=torch.bool)
-    assert -logprobs[of_assistant].mean() < 2
-    assert -logprobs[~of_assistant].mean() > 4
-
-
 def test_a_warm_start_ends_at_its_goal(letters: type[Env]):
     """A random model begins some of its messages with a letter, and after ten steps most."""
     settings = replace(SETTINGS, env="letters_env:LettersEnv", steps=300, tasks=16, batch=4)
@@ -111,18 +89,3 @@ def test_interrupted_making_leaves_nothing_behind(at: str):
     steps = Steps()
     warm_started(SETTINGS, steps)
     assert "warm start" in steps.seen
-
-
-class HopelessEnv(GuessEnv):
-    """An environment whose solution does not solve its tasks."""
-
-    max_turns = 1
-
-    def solution(self, task: Task) -> Solution:
-        yield ToolCall("guess", {"number": task.gold["number"] % 10 + 1})
-
-
-def test_a_solution_that_does_not_solve_its_task_is_reported():
-    register("tests/hopeless-v0", HopelessEnv)
-    with pytest.raises(UsageError, match=r"solution\(\) does not solve"):
-        solutions("tests/hopeless-v0", {"dialect": "compact"}, 3, 0, Steps())

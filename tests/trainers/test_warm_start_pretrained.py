@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -95,13 +94,6 @@ def test_an_example_is_the_conversation_as_the_chat_template_writes_it(tokenizer
     assert tokens.prompt_ids + tokens.completion_ids == tokenizer.apply_chat_template(messages, return_dict=False)
 
 
-def test_examples_end_at_the_context(tokenizer: Any):
-    tokens = rendered(solved(1)[0], ChatCodec(tokenizer))
-    room = len(tokens.prompt_ids) + 2
-    [example] = examples([tokens], room)
-    assert len(example.input_ids) == len(example.labels) == room
-
-
 @each_row("rank", [0, 4])
 def test_a_model_learns_with_adapters_or_all_weights_and_is_saved_whole(run: Any, checkpoint: Path, rank: int):
     start, _ = load_checkpoint(str(checkpoint), torch.float32)
@@ -124,12 +116,6 @@ def test_another_wording_of_the_environment_makes_another_model(run: Any, monkey
     assert warm_start_of(run()).key == before.key
     monkeypatch.setattr(GuessEnv, "system_prompt", "Find the number.")
     assert warm_start_of(run()).key != before.key
-
-
-def test_another_model_under_the_same_name_is_warm_started_anew(run: Any, checkpoint: Path):
-    before = warm_start_of(run()).key
-    (checkpoint / "model.safetensors").write_bytes(b"other weights")
-    assert warm_start_of(run()).key != before
 
 
 def test_an_interrupted_warm_start_goes_on_at_its_checkpoint(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -205,13 +191,6 @@ def test_only_own_successes_that_differ_are_learned_from(talkative: Any, checkpo
         last = len(tokens.loss_mask) - tokens.loss_mask[::-1].index(0) if 0 in tokens.loss_mask else 0
         assert re.match("[a-z]", tokenizer.decode(tokens.completion_ids[last:]))
     assert len({str(tokens.prompt_ids + tokens.completion_ids) for tokens in conversations}) == len(conversations)
-
-
-def test_a_round_without_successes_teaches_nothing(talkative: Any, checkpoint: Path, caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.WARNING):
-        model, _ = load_model(replace(talkative, env="letters_env:NeverSolvedEnv"), Reports())
-    assert "solved none of 16 tasks" in caplog.text
-    assert same(model, load_checkpoint(str(checkpoint), torch.float32)[0])
 
 
 def test_each_example_is_learned_from_before_any_repeats(tokenizer: Any):

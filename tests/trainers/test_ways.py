@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
@@ -12,8 +11,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from agentgym.trainers.cache import bytes_per_position
-from agentgym.trainers.passes import SamplingWay, _warn_of, way_of
+from agentgym.trainers.passes import SamplingWay
 from agentgym.trainers.shared_prefix import _attends_to_all
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from tests.rows import each_row
@@ -106,19 +104,3 @@ def test_logprobs_are_those_of_a_plain_forward_pass_whatever_the_layers_see(kind
 @each_row("kind", ["lfm2", "qwen3_next", "llama4_text"])
 def test_a_common_beginning_is_not_shared_where_layers_see_something_else(kind: str):
     assert not _attends_to_all(made(kind))
-
-
-def test_a_model_that_cannot_keep_a_conversation_is_said_to_be_slow_once(caplog: pytest.LogCaptureFixture):
-    _warn_of.cache_clear()
-    model = made("mamba")
-    with caplog.at_level(logging.WARNING):
-        assert [way_of(model), way_of(model)] == [SamplingWay.WHOLE, SamplingWay.WHOLE]
-    [record] = caplog.records
-    assert "'mamba' keep more" in record.getMessage()
-
-
-def test_the_cache_of_a_model_with_heads_of_several_sizes_is_counted_layer_by_layer():
-    config = made("gemma4_text").config
-    heads = [(layer.num_key_value_heads or 2, layer.head_dim) for layer in config.per_layer_config]
-    assert len({size for _, size in heads}) == 2
-    assert bytes_per_position(config, torch.float32) == sum(2 * 4 * count * size for count, size in heads)

@@ -12,7 +12,7 @@ from agentgym.core.endings import Reason
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
-from tests.endpoints import Fake, Said, completion, guessing, policy_at
+from tests.endpoints import Fake, guessing, policy_at
 from tests.rows import each_row
 from tests.trainers.endpoint.test_faults import play
 
@@ -28,7 +28,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@each_row("form", ["http://{}", "{}", "HTTP://me:pw@{}/", "me:p@w@{}"])
+@each_row("form", ["{}", "HTTP://me:p@w@{}/"])
 def test_requests_go_through_the_proxy_of_the_environment(form: str, proxy: pytest.MonkeyPatch):
     fake = Fake(lambda request, number: guessing(request))
     with fake.serving() as url:
@@ -48,7 +48,7 @@ def test_a_host_may_be_left_out_of_the_proxy_with_its_port(port: bool, proxy: py
     assert trajectory.success
 
 
-@each_row("named", ["socks5://me:{}@127.0.0.1:9", "http://", "http://[::1", "http://me:{}@", "ftp://h"])
+@each_row("named", ["socks5://me:{}@127.0.0.1:9", "http://[::1", "http://me:{}@"])
 def test_a_proxy_of_another_kind_stops_the_run_in_one_line(named: str, proxy: pytest.MonkeyPatch):
     proxy.setenv("http_proxy", named.format(PASSWORD))
     with pytest.raises(UsageError, match="is not an HTTP proxy; set one like http://HOST:PORT in http_proxy") as raised:
@@ -64,37 +64,12 @@ def test_a_proxy_that_is_down_is_named_without_its_password(proxy: pytest.Monkey
     assert PASSWORD not in str(trajectory.error)
 
 
-@each_row("name, message", [("127.0.0.1", "unable to get local issuer"), ("h.test", "issuer|mismatch")])
-def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line(name: str, message: str):
+def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert(name).configure_cert(context)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     fake = Fake(lambda request, number: guessing(request))
-    with (
-        fake.serving(context) as url,
-        pytest.raises(
-            UsageError, match=rf"its certificate is not trusted \(.*({message}).*\); .* SSL_CERT_FILE"
-        ) as raised,
-    ):
+    message = r"its certificate is not trusted \(.*unable to get local issuer.*\); .* SSL_CERT_FILE"
+    with fake.serving(context) as url, pytest.raises(UsageError, match=message) as raised:
         play(policy_at(url))
     assert "\n" not in str(raised.value)
     assert not fake.requests
-
-
-def test_a_server_without_tls_is_told_from_one_that_is_down():
-    message = "does not speak TLS"
-    fake = Fake(lambda request, number: guessing(request))
-    with fake.serving() as url, pytest.raises(UsageError, match=message):
-        play(policy_at(url.replace("http:", "https:")))
-
-
-@each_row(
-    "headers, message",
-    [({"content-encoding": "gzip"}, "content-encoding"), ({"x": "y" * 100_000}, "Got more than")],
-)
-def test_an_answer_that_http_cannot_read_has_no_status_that_nobody_sent(headers: dict[str, str], message: str):
-    with Fake(lambda request, number: Said(completion("Hm.").body, 200, headers)).serving() as url:
-        [trajectory] = play(policy_at(url, retries=0))
-    assert trajectory.reason is Reason.INFRASTRUCTURE
-    assert message in str(trajectory.error)
-    assert "400" not in str(trajectory.error).partition("at last")[2]
-    assert "\n" not in str(trajectory.error)

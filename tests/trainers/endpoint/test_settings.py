@@ -17,13 +17,11 @@ from agentgym.eval.policy_loader import has_weights, load_policy
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
-from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings, Price
+from agentgym.trainers.endpoint import EndpointPolicy, Price
 from agentgym.trainers.endpoint.limits import RateLimiter
-from agentgym.trainers.endpoint.settings import NAMES, read_settings
-from tests.endpoints import Fake, Said, guessing
+from agentgym.trainers.endpoint.settings import read_settings
+from tests.endpoints import Fake, guessing
 from tests.rows import each_row
-
-PAGE = Path(__file__).parents[3] / "docs" / "endpoint.md"
 
 
 def test_words_are_read_as_yaml_and_later_ones_win(tmp_path: Path):
@@ -87,25 +85,6 @@ def test_rates_are_kept_and_may_be_saved_up_for_a_moment_only():
     assert [rate.take(1) for _ in range(11)] == [0.0] * 10 + [1.0]
 
 
-def test_the_documentation_names_every_setting_with_its_default():
-    lines = [line.split("|")[1:3] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    documented: dict[str, str] = {}
-    for names, defaults in lines:
-        names_of_row = re.findall(r"`(\w+)`", names)
-        values = [value.strip(" `") for value in defaults.split(",")] if defaults.strip() else [""]
-        documented |= dict(
-            zip(names_of_row, values if len(values) == len(names_of_row) else values * len(names_of_row), strict=True)
-        )
-    assert set(documented) == set(NAMES)
-    for name, value in documented.items():
-        default = getattr(EndpointSettings(), name)
-        assert value == ("" if default is None else _written(default)), name
-
-
-def _written(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def run(*words: str) -> Result:
     return CliRunner().invoke(app, ["eval", "--env", "guess", *words], env={"COLUMNS": "200"})
 
@@ -122,11 +101,3 @@ def test_eval_plays_an_endpoint_and_tells_its_usage(tmp_path: Path):
     trajectories = list(read_jsonl(out))
     assert {trajectory.env_kwargs["dialect"] for trajectory in trajectories} == {"native"}
     assert {trajectory.policy for trajectory in trajectories} == {"openai:m temperature=1.0 top_p=0.5 max_tokens=77"}
-
-
-def test_a_dialect_makes_an_endpoint_write_text():
-    fake = Fake(lambda request, number: Said({}, 401))
-    with fake.serving() as url:
-        run("--policy", f"openai:m@{url}", "-n", "1", "--dialect", "fenced")
-    assert "tools" not in fake.requests[0]
-    assert "fenced code block" in fake.requests[0]["messages"][0]["content"]
