@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 pytest.importorskip("PIL", reason="needs the [web] extra")
 
-import transformers
 
 from agentgym.core.messages import system, user, with_pictures
 from agentgym.core.policy import SeeingPolicy
@@ -23,6 +22,7 @@ from agentgym.trainers.vllm import loading
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from tests.chat_templates import idefics_processor
 from tests.core.test_pictures import PNG
+from tests.seeing_models import save_seeing_model
 from tests.trainers.test_vllm_policy import Engine
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -48,21 +48,8 @@ def processor() -> Any:
 
 
 @pytest.fixture
-def seeing(processor: Any, tmp_path: Path) -> Path:
-    """A folder with the configuration and the processor of a model that sees."""
-    text: dict[str, Any] = {
-        "vocab_size": len(processor.tokenizer),
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-    }
-    config = transformers.Idefics3Config(
-        text_config=transformers.LlamaConfig(**text, intermediate_size=16, max_position_embeddings=512),
-        vision_config={"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1},
-    )
-    config.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
-    (tmp_path / "model.safetensors").touch()
+def seeing(tmp_path: Path) -> Path:
+    save_seeing_model(tmp_path)
     return tmp_path
 
 

@@ -94,7 +94,5 @@ def test_a_template_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path):
         get_dialect("template")
     with pytest.raises(UsageError, match="cannot be created"):
         get_dialect(f"template:{tmp_path}")
-    with pytest.raises(UsageError, match="cannot be created"):
-        get_dialect(f"template:{tmp_path}?no json")
     with pytest.raises(UsageError, match=r"'.*' writes no tool calls .*such as hermes"):
         get_dialect(name_of(str(checkpoint_with("phi3", tmp_path))))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from agentgym.base.errors import UsageError
 from agentgym.core.endings import Reason
@@ -83,22 +85,6 @@ def test_an_endpoint_that_stays_broken_fails_the_episode(response: Said, message
     assert message in (trajectory.error or "")
     assert len(fake.requests) == 3
     assert trajectory.reward == 0
-
-
-@each_row(
-    "usage",
-    [
-        '{"prompt_tokens": NaN, "completion_tokens": Infinity}',
-        '{"prompt_tokens": -5, "completion_tokens": 1e30, "prompt_tokens_details": {"cached_tokens": 7}}',
-    ],
-)
-def test_counts_of_tokens_that_cannot_be_are_no_counts(usage: str):
-    body = f'{{"choices": [{{"message": {{"content": "Hm."}}}}], "usage": {usage}}}'
-    with Fake(lambda request, number: Said(body)).serving() as url:
-        policy = policy_at(url, prices={"m": {"input": 1, "output": 2}})
-        [trajectory] = play(policy)
-    assert not trajectory.failed
-    assert policy.usage.tokens == policy.usage.cost == policy.usage.cached_prompt_tokens == 0
 
 
 def test_a_slow_answer_is_given_up_and_asked_for_again(monkeypatch: pytest.MonkeyPatch):
@@ -304,3 +290,54 @@ def test_one_policy_plays_in_several_event_loops_and_leaves_nothing_open():
             await play_jobs(jobs, policy, GUESS)
 
         asyncio.run(closed())
+
+
+# The connection: proxies and certificates.
+
+PASSWORD = "pass-of-the-proxy"
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The variables of an environment without proxies."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return monkeypatch
+
+
+@each_row("form", ["{}", "HTTP://me:p@w@{}/"])
+def test_requests_go_through_the_proxy_of_the_environment(form: str, proxy: pytest.MonkeyPatch):
+    fake = Fake(lambda request, number: guessing(request))
+    with fake.serving() as url:
+        proxy.setenv("http_proxy", form.format(url.removeprefix("http://").removesuffix("/v1")))
+        [trajectory] = play(policy_at("http://model.test/v1"))
+    assert trajectory.success
+    assert set(fake.paths) == {"http://model.test/v1/chat/completions"}
+
+
+@each_row("named", ["socks5://me:{}@127.0.0.1:9", "http://[::1", "http://me:{}@"])
+def test_a_proxy_of_another_kind_stops_the_run_in_one_line(named: str, proxy: pytest.MonkeyPatch):
+    proxy.setenv("http_proxy", named.format(PASSWORD))
+    with pytest.raises(UsageError, match="is not an HTTP proxy; set one like http://HOST:PORT in http_proxy") as raised:
+        play(policy_at("http://model.test/v1"))
+    assert PASSWORD not in str(raised.value)
+
+
+def test_a_proxy_that_is_down_is_named_without_its_password(proxy: pytest.MonkeyPatch):
+    proxy.setenv("http_proxy", f"http://me:{PASSWORD}@127.0.0.1:9")
+    [trajectory] = play(policy_at("http://model.test/v1", retries=0))
+    assert trajectory.reason is Reason.INFRASTRUCTURE
+    assert "through the proxy 127.0.0.1: " in str(trajectory.error)
+    assert PASSWORD not in str(trajectory.error)
+
+
+def test_a_certificate_that_is_not_trusted_stops_the_run_in_one_line():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    fake = Fake(lambda request, number: guessing(request))
+    message = r"its certificate is not trusted \(.*unable to get local issuer.*\); .* SSL_CERT_FILE"
+    with fake.serving(context) as url, pytest.raises(UsageError, match=message) as raised:
+        play(policy_at(url))
+    assert "\n" not in str(raised.value)
+    assert not fake.requests

@@ -133,20 +133,15 @@ def written(env: Env, move: ToolCall | str) -> str:
     return env.dialect.render("Hm.", [move], env.tools) if isinstance(move, ToolCall) else move
 
 
-def test_every_call_of_a_refused_turn_is_answered():
+def test_calls_of_a_refused_turn_and_after_the_end_of_the_episode_are_answered():
     two = calling(call("guess", {"number": 1}, "a"), call("guess", {"number": 2}, "b"))
-    _, observations = play(make("guess", dialect="native"), [two, calling(call("guess", {"number": 1}, "c"))])
-    assert [message.get("tool_call_id") for message in observations[1]] == ["a", "b"]
-    assert all(message.get("role") == "tool" and "None of them ran" in text_of(message) for message in observations[1])
-
-
-def test_calls_after_the_end_of_the_episode_are_answered():
-    responses = calling(
-        call("close_album", {}, "a"), call("page", {"number": 1}, "b"), call("page", {"number": 2}, "c")
-    )
-    _, observations = play(Albums(dialect="native"), [responses])
-    assert [message.get("tool_call_id") for message in observations[1]] == ["a", "b", "c"]
-    assert ["has ended" in text_of(message) for message in observations[1]] == [False, True, True]
+    _, [_, answers, _] = play(make("guess", dialect="native"), [two, calling(call("guess", {"number": 1}, "c"))])
+    assert [message.get("tool_call_id") for message in answers] == ["a", "b"]
+    assert all("None of them ran" in text_of(message) for message in answers)
+    last = calling(call("close_album", {}, "a"), call("page", {"number": 1}, "b"), call("page", {"number": 2}, "c"))
+    _, [_, answers] = play(Albums(dialect="native"), [last])
+    assert [message.get("tool_call_id") for message in answers] == ["a", "b", "c"]
+    assert ["has ended" in text_of(message) for message in answers] == [False, True, True]
 
 
 def test_ids_that_the_server_repeats_or_leaves_out_become_unique():

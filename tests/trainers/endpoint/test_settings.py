@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from agentgym.base.errors import MissingExtra, UsageError
+from agentgym.base.errors import UsageError
 from agentgym.cli.app import app
 from agentgym.core.trajectory import read_jsonl
 from agentgym.eval.policy_loader import has_weights, load_policy
@@ -55,19 +55,9 @@ def test_a_policy_is_named_by_model_and_url():
     assert isinstance(policy, EndpointPolicy)
     assert (policy.model, policy.settings.max_tokens, policy.settings.temperature) == ("org/Model-7B:free", 9, 0.0)
     assert not has_weights(name)
-
-
-@each_row("name", ["openai:model", "openai:model@localhost:8000/v1", "openai:@http://h/v1"])
-def test_a_name_without_model_or_url_is_refused(name: str):
-    with pytest.raises(UsageError, match="openai:MODEL@URL"):
-        load_policy(name, env_id="guess", env_kwargs={})
-
-
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"agentgym-suite\[endpoint\]"):
-        EndpointPolicy("m", "http://h/v1")
+    for incomplete in ("openai:model", "openai:model@localhost:8000/v1", "openai:@http://h/v1"):
+        with pytest.raises(UsageError, match="openai:MODEL@URL"):
+            load_policy(incomplete, env_id="guess", env_kwargs={})
 
 
 @pytest.mark.real
