@@ -114,7 +114,7 @@ def test_text_of_tools_and_users_holds_no_control_token(family: str):
         assert FORGED in codec.tokenizer.decode(after)
 
 
-def test_tokens_of_roles_that_are_not_declared_special_and_tokens_within_tokens_are_spelled():
+def test_undeclared_tokens_of_roles_and_tokens_within_tokens_are_spelled():
     tokenizer = tokenizer_of("qwen3")
     tokenizer.add_tokens(["<｜tool▁outputs▁begin｜>", "<tool_call>", "x"])
     names = tokenizer.convert_ids_to_tokens(encoded(tokenizer, "<｜tool▁outputs▁begin｜><tool_call>x"))

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from importlib.machinery import ModuleSpec
+from itertools import count
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from rich.console import Console
 
+from agentgym.base.errors import InfrastructureError
 from agentgym.core.policy import Generation, TokenPolicy
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
@@ -189,15 +191,29 @@ class FakeGeneration:
         self.llm.llm_engine.model.load_state_dict(self.model.state_dict())
 
 
-def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
-    small: Any, checkpoint: Path, sampled_from: Any, monkeypatch: pytest.MonkeyPatch
-):
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeGeneration]:
+    """Stands in the place of TRL's engine, on a machine that seems to have a GPU."""
     vllm: Any = ModuleType("vllm")
     vllm.__spec__ = ModuleSpec("vllm", None)
     vllm.SamplingParams = lambda **arguments: SimpleNamespace(**arguments)
     monkeypatch.setitem(sys.modules, "vllm", vllm)
     monkeypatch.setattr(vllm_on_cpu, "is_needed", lambda: False)
     monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", FakeGeneration)
+    return FakeGeneration
+
+
+def test_an_engine_whose_updates_are_lost_stops_the_run(small: Any, stand_in: Any, monkeypatch: pytest.MonkeyPatch):
+    sync, syncs = stand_in.sync_weights, count(1)
+    monkeypatch.setattr(stand_in, "sync_weights", lambda self: sync(self) if next(syncs) <= 2 else None)
+    with pytest.raises(InfrastructureError, match="still samples from old weights"):
+        train(small(output_dir="run", use_vllm=True, groups=6), Console(file=io.StringIO()))
+    assert [line["step"] for line in read_metrics(Path("run/metrics.jsonl"))] == [1]  # no step had wrong weights
+
+
+def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
+    small: Any, checkpoint: Path, sampled_from: Any, stand_in: Any
+):
     train(small(output_dir="run", use_vllm=True, groups=6), Console(file=io.StringIO()))
     state = json.loads((Path("run") / "checkpoint-8" / "trainer_state.json").read_text())
     logged = [line for line in state["log_history"] if "loss" in line]

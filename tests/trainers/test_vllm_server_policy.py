@@ -199,7 +199,7 @@ def test_when_all_are_down_a_turn_waits_until_one_is_healthy_again(policy_of: An
     play(scene)
 
 
-def test_a_refusal_of_the_first_turn_is_the_callers_mistake_and_a_later_one_fails_alone(policy_of: Any):
+def test_a_refused_first_turn_is_the_callers_mistake_and_a_later_one_fails_alone(policy_of: Any):
     async def scene(server: Server) -> None:
         policy = policy_of(server)
         server.plan = [lambda: web.Response(status=400, text="no such model")]
@@ -234,7 +234,7 @@ def test_an_answer_without_tokens_or_logprobs_is_never_trained_on(policy_of: Any
 # Before a run.
 
 
-def test_the_served_model_is_known_even_if_a_replica_is_down_and_must_be_the_same_everywhere():
+def test_replicas_serve_one_model_and_may_be_down_at_first():
     async def scene(first: Server, other: Server) -> None:
         other.context = 64
         served = await asyncio.to_thread(served_by, [first.url, "http://127.0.0.1:9", other.url])

@@ -65,7 +65,7 @@ def same(first: Any, other: Any) -> bool:
     return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-def test_in_the_conversation_as_the_template_writes_it_what_the_assistant_says_carries_loss(tokenizer: Any):
+def test_exactly_what_the_assistant_says_carries_loss_in_the_conversation(tokenizer: Any):
     for trajectory in solved():
         [example] = examples([rendered(trajectory, ChatCodec(tokenizer))], 1000)
         learned = [i for i in example.labels if i != NO_LOSS]
