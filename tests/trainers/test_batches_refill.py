@@ -57,7 +57,7 @@ class Played(BatchRollouts):
         index = int(job.task.prompt)
         outcome = self.outcomes.get(index, self.outcomes[-1])[job.attempt % 2]
         reason = Reason.INFRASTRUCTURE if outcome is None else Reason.ANSWERED
-        failure = {"error": "it broke", "component": "step"} if outcome is None else {}
+        failure: dict[str, Any] = {"error": "it broke", "component": "step"} if outcome is None else {}
         turns = [Turn("said", [], {"outcome": outcome or 0.0}, 0.0)]
         ids = (job.id, "env", job.task.id, "hash", job.seed, "policy", [])
         return Trajectory(*ids, turns=turns, reason=reason, **failure)
