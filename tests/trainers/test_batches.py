@@ -70,7 +70,7 @@ class Guesser:
         return Generation(said, [-1.0] * len(said), "stop")
 
 
-def rollouts(policy: Any, **settings: int) -> BatchRollouts:
+def rollouts(policy: Any, **settings: Any) -> BatchRollouts:
     factory = EnvFactory("guess", {"dialect": "compact", "max_turns": 1})
     credit = Credit(scheme=GuessEnv.scheme)
     return BatchRollouts(policy, factory, GuessEnv.default_tasks(), credit, Limits(retries=0), **settings)
