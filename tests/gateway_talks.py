@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -43,44 +40,22 @@ class Watched:
         return outputs
 
 
-@contextmanager
-def talking(policy: Any, limits: Limits = LIMITS) -> Iterator[tuple[Any, httpx.Client]]:
-    """A session of a gateway, and a program that talks to it."""
-    gateway = Gateway(policy, GatewaySettings(limits=limits))
+def conversation(policy: Any) -> Tokens:
+    """Let a program talk for some turns in a session of a gateway; return the tokens of the only row."""
+    gateway, messages = Gateway(policy, GatewaySettings(limits=LIMITS)), list[Any]()
     with serving(gateway):
         session = gateway.session("one")
         headers = {"Authorization": f"Bearer {session.api_key}"}
         with httpx.Client(base_url=session.base_url, headers=headers, trust_env=False, timeout=HANG_S) as client:
-            yield session, client
-
-
-def conversation(policy: Any) -> Tokens:
-    """Talk for some turns and return the tokens of the only row."""
-    with talking(policy) as (session, client):
-        messages: list[Any] = []
-        for turn in range(TURNS):
-            messages.append({"role": "user", "content": f"Turn {turn}."})
-            answer = client.post("/chat/completions", json={"messages": messages, "temperature": 0.1})
-            assert answer.status_code == 200, answer.text
-            messages.append(answer.json()["choices"][0]["message"])
+            for turn in range(TURNS):
+                messages.append({"role": "user", "content": f"Turn {turn}."})
+                answer = client.post("/chat/completions", json={"messages": messages, "temperature": 0.1})
+                assert answer.status_code == 200, answer.text
+                messages.append(answer.json()["choices"][0]["message"])
         [row] = session.reward(1.0)
     assert (len(row.turns), row.failed) == (TURNS, False)
     assert row.tokens is not None
     return row.tokens
-
-
-def streamed_like_answered(policy: Any, limits: Limits = LIMITS) -> list[str]:
-    """The chunks of a streamed turn; together they equal the message of the same turn without streaming."""
-    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello."}]}
-    with talking(policy, limits) as (_, client):
-        whole = client.post("/chat/completions", json=body).json()["choices"][0]["message"]["content"]
-    with talking(policy, limits) as (_, client):
-        text = client.post("/chat/completions", json={**body, "stream": True}).text
-    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line.startswith("data: {")]
-    deltas = [choice["delta"] for line in lines for choice in json.loads(line)["choices"]]
-    pieces = [delta["content"] for delta in deltas if delta.get("content")]
-    assert "".join(pieces) == whole
-    return pieces
 
 
 def turns_of(tokens: Tokens) -> Turns:

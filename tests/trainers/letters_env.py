@@ -51,25 +51,3 @@ class BrokenEnv(LettersEnv):
 
     def respond(self, text: str) -> str:
         raise OSError("the disk is full")
-
-
-class FlatEnv(LettersEnv):
-    """Pays the same for any message."""
-
-    def respond(self, text: str) -> str:
-        super().respond("a")
-        return "Again."
-
-
-class NeverSolvedEnv(LettersEnv):
-    """Cannot be solved."""
-
-    def grade(self) -> dict[str, float]:
-        return {OUTCOME: 0.0}
-
-
-class AlwaysSolvedEnv(LettersEnv):
-    """Any message solves it."""
-
-    def grade(self) -> dict[str, float]:
-        return {OUTCOME: 1.0}

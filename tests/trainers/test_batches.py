@@ -70,20 +70,10 @@ class Guesser:
         return Generation(said, [-1.0] * len(said), "stop")
 
 
-def rollouts(policy: Any, refill_rounds: int = 0, updates_per_step: int = 1) -> BatchRollouts:
+def rollouts(policy: Any, **settings: Any) -> BatchRollouts:
     factory = EnvFactory("guess", {"dialect": "compact", "max_turns": 1})
-    tasks = GuessEnv.default_tasks()
-    scheme = GuessEnv.scheme
-    credit = Credit(scheme=scheme)
-    return BatchRollouts(
-        policy,
-        factory,
-        tasks,
-        credit,
-        Limits(retries=0),
-        refill_rounds=refill_rounds,
-        updates_per_step=updates_per_step,
-    )
+    credit = Credit(scheme=GuessEnv.scheme)
+    return BatchRollouts(policy, factory, GuessEnv.default_tasks(), credit, Limits(retries=0), **settings)
 
 
 def rows(*indices: int, group_size: int = 2) -> list[TaskRow]:

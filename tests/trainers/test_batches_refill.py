@@ -57,21 +57,10 @@ class Played(BatchRollouts):
         index = int(job.task.prompt)
         outcome = self.outcomes.get(index, self.outcomes[-1])[job.attempt % 2]
         reason = Reason.INFRASTRUCTURE if outcome is None else Reason.ANSWERED
-        error = "it broke" if outcome is None else None
+        failure: dict[str, Any] = {"error": "it broke", "component": "step"} if outcome is None else {}
         turns = [Turn("said", [], {"outcome": outcome or 0.0}, 0.0)]
-        return Trajectory(
-            job.id,
-            "env",
-            job.task.id,
-            "hash",
-            job.seed,
-            "policy",
-            [],
-            turns=turns,
-            reason=reason,
-            error=error,
-            component=None if error is None else "step",
-        )
+        ids = (job.id, "env", job.task.id, "hash", job.seed, "policy", [])
+        return Trajectory(*ids, turns=turns, reason=reason, **failure)
 
 
 class Silent:

@@ -84,16 +84,11 @@ CONVERSATIONS = st.lists(
 )
 
 
-@given(CONVERSATIONS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_the_tiny_template_extends_to_what_it_renders_as_a_whole(tokenizer: Any, turns: Any):
-    assert piecewise(ChatCodec(tokenizer), turns) == at_once(tokenizer, turns)
-
-
-@given(CONVERSATIONS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_a_chatml_template_extends_to_what_it_renders_as_a_whole(qwen_like: Any, turns: Any):
-    assert piecewise(ChatCodec(qwen_like), turns) == at_once(qwen_like, turns)
+@given(CONVERSATIONS, st.booleans())
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_a_template_extends_to_what_it_renders_as_a_whole(tokenizer: Any, qwen_like: Any, turns: Any, is_tiny: bool):
+    it = tokenizer if is_tiny else qwen_like
+    assert piecewise(ChatCodec(it), turns) == at_once(it, turns)
 
 
 @each_row("name", ["qwen2_5.jinja", "qwen3.jinja", "qwen3_instruct_2507.jinja"])

@@ -19,11 +19,11 @@ from tests.rows import each_row
 OUTCOME, GATED, TURN = CreditMode.OUTCOME, CreditMode.GATED, CreditMode.TURN
 
 
-def trajectory(turns: Sequence[dict[str, float]], reason: Reason = Reason.ANSWERED, interrupted: bool = False) -> Any:
-    """A trajectory that earned these channels; the last one may be the grading of an interruption."""
+def trajectory(turns: Sequence[dict[str, float]], reason: Reason = Reason.ANSWERED, graded: int = 0) -> Any:
+    """A trajectory that earned these channels; the last `graded` of its turns are not the model's."""
     played = [Turn("said", [], dict(channels), 0.0) for channels in turns]
-    if interrupted:
-        played[-1].action = None
+    for turn in played[len(played) - graded :]:
+        turn.action = None
     return Trajectory("t", "env", "task", "hash", 0, "policy", [], turns=played, reason=reason)
 
 
@@ -178,5 +178,5 @@ def test_truncated_episodes_can_be_kept_from_training_but_still_count(mode: Cred
 
 
 def test_an_episode_without_a_turn_of_the_model_has_no_advantages():
-    silent = trajectory([{"outcome": 0.0}], reason=Reason.CONTEXT, interrupted=True)
+    silent = trajectory([{"outcome": 0.0}], reason=Reason.CONTEXT, graded=1)
     assert Credit(TURN).advantages([silent, *scored([1.0])], [0, 0])[0] == []

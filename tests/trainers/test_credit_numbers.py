@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from agentgym.core.endings import Reason
 from agentgym.core.rewards import Scheme
-from agentgym.core.trajectory import Trajectory, Turn
+from agentgym.core.trajectory import Trajectory
 from agentgym.trainers.credit import Credit, CreditMode, episode_reward, normalise, reward_to_go, shaping_rewards
 from tests.rows import each_row
+from tests.trainers.test_credit import trajectory
 
 WITH_TOOL = Scheme({"outcome": 2.0, "tool": 0.5}, allow_unsound=True)
-
-
-def trajectory(turns: Sequence[dict[str, float]], reason: Reason = Reason.ANSWERED, graded: int = 0) -> Any:
-    """A trajectory that earned these channels; the last `graded` of its turns are not the model's."""
-    played = [Turn("said", [], dict(channels), 0.0) for channels in turns]
-    for turn in played[len(played) - graded :]:
-        turn.action = None
-    return Trajectory("t", "env", "task", "hash", 0, "policy", [], turns=played, reason=reason)
 
 
 def solved_and_not(*others: float) -> list[Trajectory]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -18,10 +16,8 @@ from agentgym.base.cache import cache_folder
 from agentgym.base.errors import MissingExtra, UsageError
 from agentgym.eval.policy_loader import has_weights
 from agentgym.trainers import gguf
-from agentgym.trainers.gguf import checkpoint_of, gguf_file
+from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.policies import load_checkpoint
-from agentgym.trainers.vllm import loading
-from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -40,21 +36,6 @@ def smollm2(_converted_once: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the converted model."""
     monkeypatch.setenv("AGENTGYM_CACHE", str(_converted_once))
     return Path(checkpoint_of("smollm2"))
-
-
-def test_a_file_and_a_folder_that_holds_one_are_models(tmp_path: Path):
-    file = tmp_path / "some.Q4.gguf"
-    file.touch()
-    assert gguf_file(str(file)) == gguf_file(str(tmp_path)) == file
-    assert has_weights(str(file))
-    assert has_weights(str(tmp_path))
-
-
-def test_of_several_files_one_must_be_named(tmp_path: Path):
-    for name in ("a.gguf", "b.gguf"):
-        (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=r"several GGUF files: a\.gguf, b\.gguf; name one of them"):
-        checkpoint_of(str(tmp_path))
 
 
 def test_smollm2_is_a_policy_and_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
@@ -83,25 +64,3 @@ def test_the_converted_model_can_be_loaded_and_saved_and_knows_nothing_of_its_or
     )["input_ids"]
     answer = model.generate(prompt, max_new_tokens=8, do_sample=False)[0, prompt.shape[1] :]
     assert "Paris" in tokenizer.decode(answer)
-
-
-@with_smollm2
-@each_row("how", ["folder", "file", "name"])
-def test_vllm_is_given_the_converted_checkpoint(
-    smollm2: Path, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    file = gguf_file("smollm2")
-    assert file is not None
-    name = {"folder": str(file.parent), "file": str(file), "name": "smollm2"}[how]
-    folders: list[str] = []
-
-    def make_engine(folder: str, config: Any, **settings: Any) -> Any:
-        folders.append(folder)
-        return SimpleNamespace(llm_engine=None)
-
-    monkeypatch.setattr(loading, "make_engine", make_engine)
-    monkeypatch.setattr(loading, "require", lambda *names: None)
-    monkeypatch.setattr("agentgym.trainers.vllm.policy._sampling_params", lambda: SimpleNamespace)
-    policy = loading.load(f"vllm:{name}", env_id="guess", env_kwargs={})
-    assert folders == [str(smollm2)]
-    assert policy.codec.decode(policy.codec.open([{"role": "user", "content": "Hi"}], [])).endswith("assistant\n")

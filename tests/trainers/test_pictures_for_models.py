@@ -12,18 +12,17 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 pytest.importorskip("PIL", reason="needs the [web] extra")
 
-import transformers
 
-from agentgym.base.errors import UsageError
 from agentgym.core.messages import system, user, with_pictures
 from agentgym.core.policy import SeeingPolicy
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.pictures import PictureTokens, processor_of
+from agentgym.trainers.pictures import PictureTokens
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import loading
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from tests.chat_templates import idefics_processor
 from tests.core.test_pictures import PNG
+from tests.seeing_models import save_seeing_model
 from tests.trainers.test_vllm_policy import Engine
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -49,21 +48,8 @@ def processor() -> Any:
 
 
 @pytest.fixture
-def seeing(processor: Any, tmp_path: Path) -> Path:
-    """A folder with the configuration and the processor of a model that sees."""
-    text: dict[str, Any] = {
-        "vocab_size": len(processor.tokenizer),
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-    }
-    config = transformers.Idefics3Config(
-        text_config=transformers.LlamaConfig(**text, intermediate_size=16, max_position_embeddings=512),
-        vision_config={"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1},
-    )
-    config.save_pretrained(tmp_path)
-    processor.save_pretrained(tmp_path)
-    (tmp_path / "model.safetensors").touch()
+def seeing(tmp_path: Path) -> Path:
+    save_seeing_model(tmp_path)
     return tmp_path
 
 
@@ -114,12 +100,3 @@ def test_a_model_that_sees_is_loaded_with_its_processor(seeing: Path, monkeypatc
     assert (arguments["folder"], arguments["sees"], policy.sees, policy.context) == (str(seeing), True, True, 512)
     assert policy.picture_tokens(PNG) == 6
     assert PLACE in policy.codec.tokenizer.decode(policy.codec.open([with_pictures(user("?"), [PNG])], []))
-
-
-def test_a_model_that_sees_without_its_processor_is_refused(seeing: Path):
-    for file in seeing.glob("*processor*"):
-        file.unlink()
-    config = transformers.AutoConfig.from_pretrained(seeing)
-    (seeing / "tokenizer.json").unlink()
-    with pytest.raises(UsageError, match="needs its processor"):
-        processor_of(str(seeing), config, {})

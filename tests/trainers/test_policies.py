@@ -1,4 +1,4 @@
-"""Which arguments a model is evaluated with when the user leaves them open."""
+"""The arguments that a model is evaluated with when the user leaves them open, and the precision of a run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the [train] extra")
 
+import torch
+
 from agentgym.base.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import default_dialect, describe_training, training_arguments
+from agentgym.trainers.precision import of_this_machine
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -30,9 +33,7 @@ def test_a_model_from_elsewhere_speaks_hermes(tmp_path):
     assert training_arguments(str(tmp_path), "sql") == {"dialect": "hermes"}
 
 
-@each_row(
-    "content", ["", "[]", "{}", '{"env": 1, "env_kwargs": {"dialect": "tags"}}', '{"env": "sql", "env_kwargs": []}']
-)
+@each_row("content", ["", "[]", '{"env": "sql", "env_kwargs": []}'])
 def test_a_file_beside_a_model_that_training_did_not_write_is_named(tmp_path, content: str):
     (tmp_path / "agentgym.json").write_text(content)
     with pytest.raises(UsageError, match=r"agentgym\.json: training did not write this file"):
@@ -43,3 +44,10 @@ def test_a_model_s_folder_cannot_choose_a_module_to_import(tmp_path):
     describe_training(tmp_path, "sql", {"dialect": "evil_dialect:Evil"})
     with pytest.raises(UsageError, match="if you trust it, pass --dialect evil_dialect:Evil"):
         default_dialect(str(tmp_path))
+
+
+@each_row("is_fast", [True, False])
+def test_bfloat16_is_computed_in_only_where_it_is_not_emulated(monkeypatch: pytest.MonkeyPatch, is_fast: bool):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: is_fast)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    assert of_this_machine(load_config("sql-smollm2"), "cpu").bf16 == is_fast

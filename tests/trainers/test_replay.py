@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
-from peft import LoraConfig, get_peft_model
 
 from agentgym.trainers.packing import PackedRow
 from agentgym.trainers.passes import Replays
@@ -50,38 +49,6 @@ def test_the_same_is_sampled(model: Any, tokenizer: Any, replayed_rows: list[int
     tokens = [len(turn.ids) for turn in chain(*replayed)]
     assert sum(replayed_rows) == sum(tokens) - len(tokens)
     assert model.training == training
-
-
-def test_adapters_and_new_weights_are_sampled_from(model: Any, tokenizer: Any, replayed_rows: list[int]):
-    adapted: Any = get_peft_model(
-        copy.deepcopy(model), LoraConfig(r=4, init_lora_weights=False, lora_dropout=0.5)
-    ).train()
-    launched, replayed = (policy(adapted, tokenizer, replays=replays) for replays in (False, True))
-    before = ids(talks(launched))
-    assert ids(talks(replayed)) == before
-    with torch.no_grad():
-        for name, weight in adapted.named_parameters():
-            if "lora_B" in name:
-                weight.mul_(-20)
-    for sampler in (launched, replayed):
-        sampler.updated(1)
-    after = ids(talks(replayed))
-    assert after == ids(talks(launched)) != before
-    assert replayed_rows
-
-
-def test_a_model_that_cannot_be_recorded_is_sampled_all_the_same(
-    model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    def refuse(self: Replays, rows: Sequence[PackedRow]) -> torch.Tensor:
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    expected = ids(talks(policy(model, tokenizer, replays=False)))
-    monkeypatch.setattr(Replays, "run", refuse)
-    sampler = policy(model, tokenizer, replays=True)
-    assert ids(talks(sampler)) == expected
-    [line] = caplog.messages
-    assert "without CUDA graphs" in line
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 pytest.importorskip("torch", reason="needs the [train] extra")
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from agentgym.trainers.shared_prefix import common_length, share_prefixes
 from tests.rows import each_row
@@ -48,18 +46,6 @@ def test_hidden_states_and_gradients_are_the_same(model: Any, padding: list[int]
         assert torch.allclose(first, other, rtol=1e-3, atol=1e-3)
 
 
-def test_no_argument_is_used_that_transformers_gives_up():
-    llama = LlamaForCausalLM(
-        LlamaConfig(vocab_size=100, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2)
-    )
-    share_prefixes(llama)
-    ids, mask = padded([0, 0, 0])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        llama.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
-    assert not [str(first.message) for first in caught]
-
-
 def test_the_common_beginning_is_computed_once(model: Any):
     tokens: list[int] = []
     layer = model.base_model.layers[0]
@@ -68,15 +54,6 @@ def test_the_common_beginning_is_computed_once(model: Any):
     ids, mask = padded([2, 4, 0])
     model.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
     assert tokens == [50, 3 * 5]
-
-
-def test_a_batch_that_shares_little_is_computed_as_it_is(model: Any):
-    tokens: list[int] = []
-    layer = model.base_model.layers[0]
-    layer.register_forward_pre_hook(lambda module, args: tokens.append(args[0].shape[0] * args[0].shape[1]))
-    share_prefixes(model)
-    model.base_model(input_ids=torch.tensor([[1, 2, 3], [1, 2, 4]]), use_cache=False)
-    assert tokens == [6]
 
 
 @each_row(

@@ -10,21 +10,18 @@ import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym import make
 from agentgym.base.errors import UsageError
 from agentgym.cli.evaluate import EvaluationRequest, _arguments, run_evaluation
 from agentgym.core.dialects import get_dialect
 from agentgym.core.dialects.template import TemplateDialect
 from agentgym.core.messages import ToolCall
-from agentgym.core.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout import Limits
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policies import codec_of, default_dialect, describe_training, dialect_of, load_model, policy_of
 from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.trl_config import env_factory
 from tests.chat_templates import tokenizer_of
-from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -66,19 +63,6 @@ def test_an_evaluation_leaves_tools_and_calls_to_the_template(qwen: Path, tmp_pa
         assert "# Tools" not in json.dumps(played["opening"])
 
 
-@each_row("workers", ["threads", "processes"])
-def test_environments_elsewhere_need_no_more_than_the_name(qwen: Path, workers: str):
-    factory = EnvFactory("agentgym/guess-v0", {"dialect": name_of(str(qwen))})
-    job = Job(make("guess").tasks.get("test", 0), seed=0)
-    from agentgym.rollout import Group, RolloutEngine
-
-    with RolloutEngine(factory, ScriptedPolicy(), Limits(), workers=workers) as engine:
-        [played] = engine.collect([Group(job.task, 0, 1)])
-    [trajectory] = played.trajectories
-    assert trajectory.success
-    assert "<tool_call>" in str(trajectory.turns[0].action)
-
-
 def test_a_run_leaves_tools_and_calls_to_the_template(qwen: Path):
     config = config_of(qwen, dialect="template", template_kwargs={"enable_thinking": False})
     name = f'template:{qwen}?{{"enable_thinking": false}}'
@@ -110,7 +94,5 @@ def test_a_template_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path):
         get_dialect("template")
     with pytest.raises(UsageError, match="cannot be created"):
         get_dialect(f"template:{tmp_path}")
-    with pytest.raises(UsageError, match="cannot be created"):
-        get_dialect(f"template:{tmp_path}?no json")
     with pytest.raises(UsageError, match=r"'.*' writes no tool calls .*such as hermes"):
         get_dialect(name_of(str(checkpoint_with("phi3", tmp_path))))

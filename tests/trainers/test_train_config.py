@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,7 @@ from agentgym.trainers.config import (
     load_config,
     to_dict,
 )
-from agentgym.trainers.credit import CreditMode
 from tests.rows import each_row
-
-# Where values come from.
 
 
 def test_flags_override_the_recipe_and_the_recipe_the_defaults(tmp_path: Path):
@@ -46,14 +42,6 @@ def test_another_model_than_tiny_has_defaults_of_its_own_and_not_the_tiny_recipe
     assert config == TrainConfig(env="sql", model="some/model", **{**PRETRAINED, "group_size": 4})
     assert config.context > load_config("sql").context
     assert config.learning_rate < load_config("sql").learning_rate
-
-
-def test_a_recipe_for_another_model_than_tiny_warm_starts_it_only_if_it_says_so(tmp_path: Path):
-    recipe = tmp_path / "mine.yaml"
-    recipe.write_text("model: some/model\n")
-    assert load_config(str(recipe)).warm_start_steps == 0
-    config = load_config(str(recipe), {"warm_start_steps": 5})
-    assert (config.warm_start_steps, config.warm_start_learning_rate) == (5, PRETRAINED["warm_start_learning_rate"])
 
 
 def test_the_micro_batch_of_a_recipe_is_lowered_and_that_of_a_flag_refused():
@@ -108,20 +96,15 @@ def test_invalid_options_are_refused(words: list[str]):
     [
         ("learning_rat", 1, "did you mean 'learning_rate'"),
         ("group-size", 8, "did you mean 'group_size'"),
-        ("zzzzzz", 1, "unknown setting 'zzzzzz'. `agentgym train --show-config`"),
         ("steps", "many", "setting 'steps': .*got 'many'"),
         ("credit", "magic", "setting 'credit': .*outcome.*gated.*turn"),
         ("updates_per_step", 7, "multiple of updates_per_step"),
         ("micro_batch", 7, "multiple of micro_batch"),
         ("temperature", 0, "temperature must be above 0"),
-        ("warm_start_until", 0, "warm_start_until must be above 0 and at most 1, not 0"),
         ("warm_start_until", 20, "warm_start_until must be above 0 and at most 1, not 20"),
         ("keep_checkpoints", 1, "at least 2"),
-        ("group_size", 1, "group_size must be at least 2"),
-        ("steps", 0, "steps must be at least 1, not 0"),
         ("loss", "ppo", "loss must be one of dapo"),
         ("learning_rate", float("nan"), "setting 'learning_rate': .*finite"),
-        ("eval_tasks", 0, "eval_tasks must be at least 1, not 0"),
         ("outage", 3, "outage must be above 0 and at most 1, not 3"),
         ("workers", "threds", "there are no workers 'threds'; did you mean 'threads'"),
     ],
@@ -144,29 +127,11 @@ def test_an_unknown_recipe_is_refused_with_those_there_are():
         load_config("sqll")
 
 
-@each_row("text", ["step: 3\n", "steps: many\n"])
-def test_a_wrong_setting_of_a_recipe_is_told_with_its_file_and_one_of_a_flag_without(tmp_path: Path, text: str):
+@each_row("text, problem", [("step: 3\n", "unknown setting 'step'"), ("- a\n- b\n", ""), ("steps: [1\n", "")])
+def test_a_wrong_setting_of_a_recipe_is_reported_with_its_file(tmp_path: Path, text: str, problem: str):
     (tmp_path / "mine.yaml").write_text(text)
-    with pytest.raises(UsageError, match=r"mine\.yaml: (unknown )?setting 'steps?'"):
+    with pytest.raises(UsageError, match=rf"mine\.yaml.*{problem}"):
         load_config(str(tmp_path / "mine.yaml"))
-    with pytest.raises(UsageError, match=r"^setting 'groups'"):
-        load_config("sql", {"groups": "many"})
-
-
-@each_row("text", ["- a\n- b\n", "steps: [1\n", ""])
-def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: str):
-    (tmp_path / "bad.yaml").write_text(text)
-    with pytest.raises(UsageError, match=r"bad\.yaml"):
-        load_config(str(tmp_path / "bad.yaml"))
-
-
-# --show-config.
-
-
-def test_every_setting_is_explained():
-    lines = describe(TrainConfig()).splitlines()
-    explained = {line.partition(":")[0] for before, line in pairwise(lines) if before[:1] == "#" and before[2:]}
-    assert set(FIELDS) <= explained
 
 
 @each_row("config", [TrainConfig(), load_config("sql"), load_config("sql-qwen3-full")])
@@ -175,9 +140,3 @@ def test_the_shown_configuration_is_a_recipe_for_the_same_run(config: TrainConfi
         recipe = tmp_path / f"{number}.yaml"
         recipe.write_text(text)
         assert load_config(str(recipe)) == config
-
-
-def test_the_folder_tells_runs_apart():
-    config = TrainConfig(env="agentgym/sql-v0", credit=CreditMode.TURN, seed=3)
-    assert str(config.folder) == "runs/sql-v0-turn-3"
-    assert "/" not in TrainConfig(env="a.b:Class").folder.name

@@ -32,12 +32,8 @@ SMALL = [
 
 def mbpp(folder: Path, *doubled: int) -> Path:
     entries = [
-        {
-            "task_id": 601 + n,
-            "text": f"Write a function that returns {n} times a number.",
-            "code": f"def f(x): return {n} * x",
-        }
-        | {"test_list": [f"assert f(2) == {factor * 2}"]}
+        {"task_id": 601 + n, "text": f"Write a function that returns {n} times a number."}
+        | {"code": f"def f(x): return {n} * x", "test_list": [f"assert f(2) == {factor * 2}"]}
         for n, factor in enumerate(doubled)
     ]
     (folder / "mbpp.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
@@ -66,20 +62,13 @@ def test_the_recipe_of_an_environment_trains_on_files(env: str, settings: list[s
     assert not [trajectory.error for trajectory in before if trajectory.error]
 
 
-@pytest.mark.parametrize("env", ["sql", "search", "code"])
-def test_settings_of_generated_tasks_in_a_recipe_do_not_apply_to_files(env: str, caplog: pytest.LogCaptureFixture):
+@each_row("env, argument", [("sql", "folder"), ("code", "file")])
+def test_settings_of_generated_tasks_in_a_recipe_do_not_apply_to_files(env: str, argument: str):
     recipe = load_config(None, {"env": env}).env_kwargs
-    argument = "file" if env == "code" else "folder"
     kwargs = load_config(None, {"env": env, "env_kwargs": {argument: "data", "max_turns": 9}}).env_kwargs
     generated = {"difficulty", "families", "domains", "relations", "worlds", "questions_per_world", "passages"}
-    assert kwargs == {
-        **{name: recipe[name] for name in recipe if name not in generated},
-        argument: "data",
-        "max_turns": 9,
-    }
-    (line,) = caplog.messages
-    assert f"tasks come from {argument}=...: " in line
-    assert f"recipe {env} do not apply" in line
+    remaining = {name: recipe[name] for name in recipe if name not in generated}
+    assert kwargs == {**remaining, argument: "data", "max_turns": 9}
 
 
 def config_on(folder: Path, *files: str, **settings: Any) -> TrainConfig:
@@ -94,7 +83,6 @@ def config_on(folder: Path, *files: str, **settings: Any) -> TrainConfig:
     [
         (["train.jsonl", "test.jsonl"], {}, "test"),
         (["train.jsonl", "dev.jsonl"], {}, "validation"),
-        (["train.jsonl"], {}, "test"),
         (["dev.jsonl"], {"split_by": "hash"}, "test"),
     ],
 )
@@ -103,17 +91,9 @@ def test_held_out_tasks_are_of_test_or_of_what_comes_nearest(tmp_path: Path, fil
     assert eval_split_of(config, probe(env_factory(config))[0]) == split
 
 
-@each_row(
-    "files, settings, message",
-    [
-        (["dev.jsonl"], {}, "no split 'train' to train on, only validation; .* divide them with --set split_by=hash"),
-        (["all.jsonl"], {"split_by": "train"}, "no split besides 'train' to evaluate on"),
-    ],
-)
-def test_where_there_is_nothing_to_train_or_to_evaluate_on_that_is_said(
-    tmp_path: Path, files: Any, settings: Any, message: str
-):
-    config = config_on(tmp_path, *files, **settings)
+def test_where_there_is_nothing_to_train_on_that_is_said(tmp_path: Path):
+    config = config_on(tmp_path, "dev.jsonl")
+    message = "no split 'train' to train on, only validation; .* divide them with --set split_by=hash"
     with pytest.raises(UsageError, match=message):
         eval_split_of(config, probe(env_factory(config))[0])
 

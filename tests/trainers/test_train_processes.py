@@ -1,4 +1,4 @@
-"""Runs in processes of their own: killed at any moment, and several that train together."""
+"""Runs in processes of their own: killed or interrupted at any moment, and several that train together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,45 +17,33 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 from rich.console import Console
 
 from agentgym.core.trajectory import read_jsonl
-from agentgym.trainers.config import FIELDS, PRETRAINED, TrainConfig
+from agentgym.trainers.config import TrainConfig, load_config, to_dict
 from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
 from agentgym.trainers.train import train
+from tests.stopped import HANG_S, command
+from tests.waiting import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.train, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.train]
 
 TWO_PROCESSES = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 
 
-def flags(config: TrainConfig, *names: str) -> list[str]:
-    """The settings of a configuration that are not defaults of all models, as flags.
-
-    Without `micro_batch`, which each run lowers to its own share of an update.
-    """
-    default = TrainConfig()
-    values = {name: getattr(config, name) for name in FIELDS if name != "micro_batch"}
-    changed = {name: value for name, value in values.items() if value != getattr(default, name) or name in PRETRAINED}
-    return [f"--{name}={value}" for name, value in changed.items()]
+def flags(config: TrainConfig) -> list[str]:
+    """The settings as flags, without `micro_batch`, which each run lowers to its own share of an update."""
+    values = to_dict(config) | {"micro_batch": None}
+    return [f"--{name}={value}" for name, value in values.items() if value is not None]
 
 
 def start(config: TrainConfig, launcher: Sequence[str] = ()) -> subprocess.Popen[str]:
-    command = [sys.executable, *launcher, "-m", "agentgym", "train", *flags(config)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    words = [sys.executable, *launcher, "-m", "agentgym", "train", *flags(config)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def wait_for(process: subprocess.Popen[str], folder: Path) -> None:
-    """Wait for the first complete checkpoint."""
-    for _ in range(6000):
-        if last_checkpoint(folder) is not None:
-            return
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.02)
-    pytest.fail("no checkpoint")
-
-
+@pytest.mark.slow
 def test_a_killed_run_loses_only_the_steps_since_its_last_checkpoint(small: Any):
     config = small(output_dir="run", steps=40, keep_checkpoints=2)
     process = start(config)
-    wait_for(process, Path("run"))
+    assert eventually(lambda: last_checkpoint(Path("run")) is not None or process.poll() is not None, HANG_S)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (Path("run") / "model").exists()
@@ -72,6 +59,7 @@ def test_a_killed_run_loses_only_the_steps_since_its_last_checkpoint(small: Any)
     assert (Path("run") / "model").is_dir()
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_does(small: Any):
     """Groups of four over two processes with three groups: one of the groups is shared by both."""
     settings = {"steps": 3, "groups": 3, "updates_per_step": 1, "save_every": 2}
@@ -90,3 +78,36 @@ def test_two_processes_train_as_one_does(small: Any):
     for when in ("before", "after"):
         assert len(list(read_jsonl(Path("both") / f"eval-{when}.jsonl"))) == 6
     assert last_checkpoint(Path("both")) is not None
+
+
+HELD = """
+import time
+from pathlib import Path
+from letters_env import LettersEnv
+
+class Held(LettersEnv):
+    def respond(self, text):
+        if self.training_step == 1 and not Path("go").exists():
+            Path("begun").touch()
+            time.sleep(3600)
+        return super().respond(text)
+"""
+"""An environment whose second training step does not end."""
+
+
+def test_an_interrupted_run_leaves_nothing_and_goes_on_from_its_checkpoint(small: Any, monkeypatch: pytest.MonkeyPatch):
+    Path("held_env.py").write_text(HELD, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    config = small(output_dir="run", env="held_env:Held", steps=2)
+    with command(["train", *flags(config)], Path.cwd(), cwd=Path.cwd()) as training:
+        assert eventually(lambda: Path("begun").exists() or training.process.poll() is not None, HANG_S)
+        training.press(signal.SIGINT)
+        status, output = training.ended()
+        assert (status, training.left()) == (130, [])
+    advice = "The run in run has a checkpoint of step 1 of 2; the same command with --resume continues from it."
+    assert output.endswith(f"{advice}\nInterrupted.\n")
+    assert "Traceback" not in output
+    assert not Path("run/.lock").exists()
+    Path("go").touch()
+    train(load_config(None, {**to_dict(config), "resume": True}))
+    assert [line["step"] for line in read_metrics(Path("run/metrics.jsonl"))] == [1, 2]

@@ -1,9 +1,8 @@
-"""The checkpoints that vLLM loads, and the size of its cache on a CPU."""
+"""The checkpoints that vLLM loads, and the check that it follows the trainer's weights."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,14 +13,16 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
+from agentgym.base.errors import InfrastructureError
 from agentgym.trainers.policies import load_checkpoint
-from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
-from agentgym.trainers.vllm.engine import is_checkpoint, precision_of, servable
+from agentgym.trainers.sampled_batch import SampledBatch
+from agentgym.trainers.vllm.engine import is_checkpoint, servable
+from agentgym.trainers.vllm.sync import SyncCheck
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
 IDS = torch.tensor([[7, 8, 9, 10]])
-QWEN = SimpleNamespace(num_hidden_layers=28, num_key_value_heads=8, num_attention_heads=16, head_dim=128)
 
 
 def test_a_folder_of_adapters_becomes_a_whole_checkpoint(checkpoint: Path, tokenizer: Any, tmp_path: Path):
@@ -48,19 +49,60 @@ def test_a_folder_of_adapters_becomes_a_whole_checkpoint(checkpoint: Path, token
             assert torch.allclose(model.eval()(IDS).logits, expected, atol=1e-4)  # it is left as it was
 
 
-def test_the_engine_computes_in_the_precision_of_the_run(model: Any):
-    assert precision_of(model) == "float32"
-    assert precision_of(model, bf16=True) == "bfloat16"
-    assert precision_of(model.config) == "float32"
+# The check of the weights.
 
 
-def test_on_a_cpu_the_cache_holds_the_conversations_and_no_more():
-    def cache(dtype: str, at_once: int, share: float = 0.9) -> int:
-        arguments = vllm_on_cpu.settings(QWEN, dtype=dtype, context=1024, at_once=at_once, share=share)
-        return arguments["kv_cache_memory_bytes"]
+class Weights:
+    """Scores each token with a number that stands for the weights, plus the noise of its arithmetic."""
 
-    per_token = 2 * 28 * 8 * 128
-    assert cache("bfloat16", 8) == 8 * (1024 + 128) * per_token * 2
-    assert cache("float32", 8) == 2 * cache("bfloat16", 8)
-    assert cache("bfloat16", 8, share=1e-6) == 64 * 2**20
-    assert cache("bfloat16", 10**9) < 10**13  # as much as the machine has, not as much as would be needed
+    def __init__(self, noise: float, seed: int):
+        self.value = 0.0
+        self._noise, self._draw = noise, torch.Generator().manual_seed(seed)
+
+    def __call__(self, conversations: Any) -> torch.Tensor:
+        count = sum(len(ids) - 1 for ids in conversations)
+        return -1.0 + self.value + self._noise * torch.randn(count, generator=self._draw)
+
+
+class Run:
+    """A trainer whose every update moves log-probabilities by `change`, and an engine that follows while it can."""
+
+    def __init__(self, trajectory: Any, *, change: float, noise: float, follows: int = 1_000):
+        self.trainer, self.engine = Weights(0.0, 0), Weights(noise, 1)
+        self.check = SyncCheck(self.engine, self.trainer, longest=10)
+        self._batch = [trajectory(row, [[20, 21, 22, 23], [24, 25, 5]], 0.0) for row in range(12)]
+        self._change, self._follows = change, follows
+
+    def steps(self, count: int) -> int:
+        """Run `count` steps and return `count`, unless a check fails."""
+        for step in range(count):
+            if step < self._follows:
+                self.engine.value = self.trainer.value
+            self.check.after_update()
+            self.check.remember(SampledBatch.of(self._batch))
+            self.trainer.value += self._change
+        return count
+
+
+def test_an_engine_that_follows_is_never_accused(trajectory: Any):
+    for change in (0.0, 1e-6, 1e-3, 0.05, 0.5):
+        for noise in (1e-6, 0.01, 0.05):
+            assert Run(trajectory, change=change, noise=noise).steps(40) == 40
+
+
+@each_row("change, noise", [(1e-4, 1e-6), (0.05, 0.01), (0.2, 0.05)])
+def test_an_engine_that_is_cut_off_is_found_at_the_first_update_it_misses(trajectory: Any, change: float, noise: float):
+    run = Run(trajectory, change=change, noise=noise, follows=3)
+    assert run.steps(3) == 3
+    with pytest.raises(InfrastructureError, match="old weights"):
+        run.steps(1 + 3)
+    with pytest.raises(InfrastructureError, match="old weights"):  # updates below the noise add up
+        Run(trajectory, change=0.002, noise=0.02, follows=1).steps(200)
+
+
+def test_an_engine_with_weights_of_neither_side_is_refused(trajectory: Any):
+    run = Run(trajectory, change=0.01, noise=0.001)
+    run.steps(2)
+    run.engine.value = 3.0
+    with pytest.raises(InfrastructureError, match="does not sample from the trainer's weights"):
+        run.check.after_update()

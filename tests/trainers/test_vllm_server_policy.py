@@ -36,7 +36,7 @@ class Server:
         self.is_healthy = True
         self.model, self.context, self.temperature_counts = "served", 96, True
         self.entries: Any = ()
-        self.hangs, self.looked = False, 0
+        self.hangs = False
         self.url = ""
 
     async def complete(self, request: Any) -> Any:
@@ -59,7 +59,6 @@ class Server:
         return web.json_response({"choices": [{"token_ids": ids, "logprobs": logprobs, "finish_reason": finish}]})
 
     async def health(self, request: Any) -> Any:
-        self.looked += 1
         return web.Response(status=200 if self.is_healthy else 503)
 
     async def models(self, request: Any) -> Any:
@@ -152,9 +151,7 @@ def test_turns_of_a_conversation_go_to_one_replica(policy_of: Any):
         "hang up",
         lambda: web.Response(status=500, text="dead"),
         lambda: web.Response(text="{cut"),
-        lambda: web.Response(text="[" * 100_000),
         lambda: stopped("abort"),
-        lambda: stopped("error"),
     ],
 )
 def test_a_replica_that_fails_is_left_and_its_turn_asked_of_another(policy_of: Any, fault: Any):
@@ -189,23 +186,6 @@ def test_a_turn_of_a_server_that_ends_without_a_word_is_asked_of_another(
     play(scene, servers=2)
 
 
-def test_a_turn_that_takes_long_is_waited_for_while_its_server_is_healthy(
-    policy_of: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(server_policy, "_WATCH_EVERY_S", 0.01)
-
-    async def scene(server: Server) -> None:
-        server.hangs = True
-        turn = asyncio.create_task(policy_of(server).generate([7, 10], 2, "s"))
-        while server.looked < 5:
-            await asyncio.sleep(0.01)
-        server.hangs = False
-        assert (await turn).ids == [11, 12]
-        assert len(server.asked) == 1
-
-    play(scene)
-
-
 def test_when_all_are_down_a_turn_waits_until_one_is_healthy_again(policy_of: Any):
     async def scene(server: Server) -> None:
         policy = policy_of(server)
@@ -219,30 +199,14 @@ def test_when_all_are_down_a_turn_waits_until_one_is_healthy_again(policy_of: An
     play(scene)
 
 
-def test_a_busy_server_is_asked_again_when_it_says(policy_of: Any):
-    async def scene(server: Server) -> None:
-        server.plan = [lambda: web.Response(status=429, headers={"Retry-After": "0"})] * 2
-        assert (await policy_of(server).generate([7, 10], 2, "s")).ids == [11, 12]
-        assert len(server.asked) == 3
-
-    play(scene)
-
-
-def test_a_refusal_of_the_first_turn_is_the_callers_mistake(policy_of: Any):
-    async def scene(server: Server) -> None:
-        server.plan = [lambda: web.Response(status=400, text="no such model")]
-        with pytest.raises(UsageError, match="no such model"):
-            await policy_of(server).generate([7, 10], 2, "s")
-
-    play(scene)
-
-
-@each_row("status", [400, 413, 422])
-def test_a_turn_that_is_refused_after_others_were_answered_fails_alone(policy_of: Any, status: int):
+def test_a_refused_first_turn_is_the_callers_mistake_and_a_later_one_fails_alone(policy_of: Any):
     async def scene(server: Server) -> None:
         policy = policy_of(server)
+        server.plan = [lambda: web.Response(status=400, text="no such model")]
+        with pytest.raises(UsageError, match="no such model"):
+            await policy.generate([7, 10], 2, "s")
         await policy.generate([7, 10], 2, "s")
-        server.plan = [lambda: web.Response(status=status, text="token 999 is out of vocabulary")]
+        server.plan = [lambda: web.Response(status=422, text="token 999 is out of vocabulary")]
         with pytest.raises(InfrastructureError, match="out of vocabulary"):
             await policy.generate([7, 999], 2, "t")
         assert (await policy.generate([7, 10], 2, "t")).ids == [11, 12]
@@ -254,7 +218,6 @@ def test_a_turn_that_is_refused_after_others_were_answered_fails_alone(policy_of
     "choice",
     [
         {"text": "said", "finish_reason": "stop"},
-        {"token_ids": None, "logprobs": {"token_logprobs": []}, "finish_reason": "stop"},
         {"token_ids": [1, 2], "logprobs": {"token_logprobs": [-1.0]}, "finish_reason": "stop"},
         {"token_ids": [1], "logprobs": {"token_logprobs": [None]}, "finish_reason": "stop"},
     ],
@@ -271,17 +234,11 @@ def test_an_answer_without_tokens_or_logprobs_is_never_trained_on(policy_of: Any
 # Before a run.
 
 
-def test_the_served_model_is_known_even_if_one_replica_is_not_up_yet():
+def test_replicas_serve_one_model_and_may_be_down_at_first():
     async def scene(first: Server, other: Server) -> None:
         other.context = 64
         served = await asyncio.to_thread(served_by, [first.url, "http://127.0.0.1:9", other.url])
         assert (served.url, served.model, served.context) == (first.url, "served", 64)
-
-    play(scene, servers=2)
-
-
-def test_replicas_of_different_models_are_refused():
-    async def scene(first: Server, other: Server) -> None:
         other.model = "another"
         with pytest.raises(UsageError, match="different models"):
             await asyncio.to_thread(served_by, [first.url, other.url])
@@ -309,15 +266,10 @@ def test_of_a_model_and_its_adapters_the_wanted_one_is_played(tmp_path: Path):
         found_in(entries, "other")
 
 
-@each_row("entries", [None, [], [5], ["m"], [{"name": "m"}], {"a": 1}])
+@each_row("entries", [None, [5], [{"name": "m"}]])
 def test_a_server_that_lists_no_models_is_refused(entries: Any):
     with pytest.raises(UsageError, match="is not a vLLM server"):
         found_in(entries, "m")
-
-
-def test_without_a_server_it_says_how_to_start_one():
-    with pytest.raises(UsageError, match="vllm serve"):
-        served_by(["http://127.0.0.1:9"])
 
 
 def test_logprobs_from_before_the_temperature_are_refused():

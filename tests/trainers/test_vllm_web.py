@@ -1,14 +1,13 @@
 """Screenshots of a real page reach a real engine, and nothing is lost between the browser and the recorded tokens.
 
 A model scores its own recorded turns on the recorded pictures with transformers. The scores equal vLLM's records only
-if every picture is in its place. The same holds for a server.
+if every picture is in its place.
 """
 
 from __future__ import annotations
 
 import io
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,26 +22,37 @@ import torch
 import transformers
 from PIL import Image
 
-from agentgym.core.engine.spaces import text_in
-from agentgym.core.messages import Message, as_template_content, assistant, shown_pictures
+from agentgym.core.messages import shown_pictures
 from agentgym.core.policy import Policy
 from agentgym.core.trajectory import Trajectory
+from agentgym.envs.web import WebEnv
 from agentgym.eval.policy_loader import load_policy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from tests.browsers import need_browser
 from tests.seeing_models import save_seeing_model
-from tests.trainers.gazing_env import SETTINGS, GazingEnv
-from tests.vllm_servers import served
 
 # Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
 has_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)")
 pytestmark = [pytest.mark.vllm, pytest.mark.train, pytest.mark.web, pytest.mark.filterwarnings("ignore"), has_vllm]
 need_browser()
 
-FACTORY = EnvFactory("tests.trainers.gazing_env:GazingEnv", SETTINGS)
+# Short pages: the tiny model has a token for each byte.
+SETTINGS: dict[str, Any] = {
+    "sites": ["shop"], "screenshots": "plain", "offer": ["scroll", "finish"], "view_chars": 200, "viewport": (320, 240),
+    "max_turns": 3,
+}  # fmt: skip
+
+
+class GazingEnv(WebEnv):
+    """Scrolls and shows a fresh screenshot in every turn, whatever the model says."""
+
+    def respond(self, text: str) -> Any:
+        return self.scroll("down")
+
+
+FACTORY = EnvFactory("tests.trainers.test_vllm_web:GazingEnv", SETTINGS)
 TURNS = SETTINGS["max_turns"]
 SAID_TOKENS = 6
-HALF_A_LETTER = "\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +69,12 @@ def play(policy: Policy, episodes: int) -> list[Trajectory]:
         return [played.trajectories[0] for played in engine.collect(groups)]
 
 
-@dataclass
 class Eyes:
     """A model that sees, as transformers runs it."""
 
-    folder: Path
-
-    def __post_init__(self) -> None:
-        self.model: Any = transformers.AutoModelForImageTextToText.from_pretrained(
-            self.folder, dtype=torch.float32
-        ).eval()
-        self.processor: Any = transformers.AutoProcessor.from_pretrained(self.folder)
+    def __init__(self, folder: Path) -> None:
+        self.model: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+        self.processor: Any = transformers.AutoProcessor.from_pretrained(folder)
         self.place: int = self.model.config.image_token_id
 
     def read(self, pictures: list[bytes]) -> tuple[list[int], dict[str, Any]]:
@@ -90,17 +95,6 @@ class Eyes:
         result = torch.log_softmax(logits.float(), dim=-1).gather(1, read[0, 1:, None])[:, 0].tolist()
         return [score for score, (_, was) in zip(result, whole[1:], strict=True) if was]
 
-    def says(self, messages: list[Message], most: int) -> tuple[str, int]:
-        """Return the likeliest answer to messages, and how many tokens these take."""
-        picture_ids = [{**token, "content": _blocks(as_template_content(token.get("content")))} for token in messages]
-        text = self.processor.apply_chat_template(picture_ids, tokenize=False, add_generation_prompt=True)
-        images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in shown_pictures(messages)]
-        read = self.processor(text=[text], images=[images], return_tensors="pt")
-        start = read["input_ids"].shape[1]
-        with torch.inference_mode():
-            answer = self.model.generate(**read, max_new_tokens=most, do_sample=False)[0, start:]
-        return self.processor.tokenizer.decode(answer, skip_special_tokens=True), start
-
     def _widened(self, id: int, sampled: bool, picture_ids: list[int]) -> list[tuple[int, bool]]:
         return [(token, False) for token in picture_ids] if id == self.place else [(id, sampled)]
 
@@ -110,18 +104,6 @@ def black() -> bytes:
     written = io.BytesIO()
     Image.new("RGB", SETTINGS["viewport"]).save(written, "PNG")
     return written.getvalue()
-
-
-def _blocks(content: Any) -> list[Any]:
-    """Return content in the form that the template of this model takes."""
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def behind(url: str, name: str, *settings: str) -> Policy:
-    """The policy of a model behind a server, which says what is likeliest."""
-    sent = ["results=tool", *settings]  # so that turns with nothing in them are sent, too
-    options: dict[str, Any] = {"endpoint": sent, "temperature": 0.0, "max_new_tokens": SAID_TOKENS}
-    return load_policy(f"openai:{name}@{url}/v1", env_id=FACTORY.env_id, env_kwargs=SETTINGS, **options)
 
 
 def in_process(folder: Path) -> list[Trajectory]:
@@ -152,19 +134,3 @@ def test_recorded_tokens_are_what_the_model_says_to_the_screenshots_of_the_brows
         dark = eyes.scores(ids, sampled, [black()] * TURNS)
         changes += [abs(token - other) for token, other in zip(dark, recorded, strict=True)]
     assert max(changes) > 2e-3
-
-
-def test_a_server_that_is_sent_screenshots_answers_as_the_model_does(folder: Path, tmp_path: Path):
-    with served(folder, tmp_path / "log", "eyes") as url:
-        (result,) = play(behind(url, "eyes", "pictures=true"), 1)
-    assert result.error is None
-    assert len(result.turns) == TURNS
-    eyes, history, read = Eyes(folder), list(result.opening), 0
-    for turn in result.turns:
-        answer, prompt = eyes.says(history, SAID_TOKENS)
-        assert turn.action is not None
-        # vLLM leaves out the beginning of a letter that is not complete.
-        assert text_in(turn.action) == answer.rstrip(HALF_A_LETTER)
-        read += prompt
-        history += [assistant(text_in(turn.action)), *turn.observation]
-    assert result.usage["prompt_tokens"] == read

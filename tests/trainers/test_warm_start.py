@@ -6,37 +6,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("trl", reason="needs the [train] extra")
+
 
 import torch
 
 from agentgym.base.cache import cache_folder
-from agentgym.base.errors import UsageError
-from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
-from agentgym.core.messages import ToolCall, text_of
-from agentgym.core.registry import register
-from agentgym.core.task import Task
-from agentgym.envs.guess import GuessEnv
 from agentgym.trainers import warm_start
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import make_policy, warm_start_of
-from agentgym.trainers.tiny import TinyShape
-from agentgym.trainers.warm_start import Goal, WarmStart, solutions
+from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
+from agentgym.trainers.warm_start import Goal, WarmStart
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
-SETTINGS = WarmStart(
-    env="guess",
-    env_kwargs={"dialect": "compact"},
-    shape=TinyShape(vocabulary=320, hidden=32, layers=1, heads=2, feed_forward=64, context=256),
-    steps=2,
-    tasks=4,
-    batch=2,
-    learning_rate=1e-2,
-    seed=0,
-)
+SHAPE = TinyShape(vocabulary=320, hidden=32, layers=1, heads=2, feed_forward=64, context=256)
+SETTINGS = WarmStart("guess", {"dialect": "compact"}, SHAPE, steps=2, tasks=4, batch=2, learning_rate=1e-2, seed=0)
 
 
 class Steps:
@@ -79,21 +68,6 @@ def test_runs_that_differ_in_their_scheme_start_from_one_model():
     assert warm_start_of(other).key not in keys
 
 
-def test_only_what_the_assistant_says_is_learned():
-    """Afterwards the model expects the solution's words, and the prompt's no more than one that knows nothing."""
-    settings = replace(SETTINGS, steps=30, tasks=16, batch=4)
-    model, tokenizer = warm_started(settings, Steps())
-    [solved] = solutions("guess", settings.env_kwargs, 1, 1, Steps())
-    messages = [{"role": m.get("role"), "content": text_of(m)} for m in solved.messages]
-    rendered = tokenizer.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
-    ids = torch.tensor([rendered["input_ids"]])
-    with torch.inference_mode():
-        logprobs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], dim=-1).gather(1, ids[0, 1:, None])[:, 0]
-    of_assistant = torch.tensor(rendered["assistant_masks"][1:], dtype=torch.bool)
-    assert -logprobs[of_assistant].mean() < 2
-    assert -logprobs[~of_assistant].mean() > 4
-
-
 def test_a_warm_start_ends_at_its_goal(letters: type[Env]):
     """A random model begins some of its messages with a letter, and after ten steps most."""
     settings = replace(SETTINGS, env="letters_env:LettersEnv", steps=300, tasks=16, batch=4)
@@ -113,16 +87,37 @@ def test_interrupted_making_leaves_nothing_behind(at: str):
     assert "warm start" in steps.seen
 
 
-class HopelessEnv(GuessEnv):
-    """An environment whose solution does not solve its tasks."""
-
-    max_turns = 1
-
-    def solution(self, task: Task) -> Solution:
-        yield ToolCall("guess", {"number": task.gold["number"] % 10 + 1})
+# The tiny model and its tokenizer.
 
 
-def test_a_solution_that_does_not_solve_its_task_is_reported():
-    register("tests/hopeless-v0", HopelessEnv)
-    with pytest.raises(UsageError, match=r"solution\(\) does not solve"):
-        solutions("tests/hopeless-v0", {"dialect": "compact"}, 3, 0, Steps())
+@given(st.text())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_any_text_survives_the_tokenizer(tokenizer: Any, text: str):
+    text = text.encode("utf-8", "ignore").decode()
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False) == text
+
+
+def test_digits_stay_apart_so_that_numbers_can_be_copied():
+    tokenizer = tiny_tokenizer(["1995 1995 1995 films of 1995"] * 50, 400)
+    assert tokenizer.tokenize("1995") == ["1", "9", "9", "5"]
+
+
+@given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), min_size=1, max_size=3))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_only_what_the_assistant_says_and_its_end_is_learned(tokenizer: Any, pairs: list[tuple[str, str]]):
+    messages = [{"role": "system", "content": "Be brief."}]
+    for question, answer in pairs:
+        messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+    rendered = tokenizer.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
+    learned = [i for i, m in zip(rendered["input_ids"], rendered["assistant_masks"], strict=True) if m]
+    expected = [[*tokenizer.encode(answer, add_special_tokens=False), tokenizer.eos_token_id] for _, answer in pairs]
+    assert learned == [i for turn in expected for i in turn]
+
+
+def test_the_same_seed_gives_the_same_weights_and_leaves_global_randomness_alone(tokenizer: Any):
+    before = torch.random.get_rng_state()
+    first, again, other = (tiny_model(tokenizer, SHAPE, seed).state_dict() for seed in (1, 1, 2))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
@@ -12,9 +11,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from agentgym.trainers.cache import bytes_per_position
-from agentgym.trainers.passes import SamplingWay, _warn_of, way_of
-from agentgym.trainers.shared_prefix import _attends_to_all
+from agentgym.trainers.passes import SamplingWay
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from tests.rows import each_row
 from tests.trainers.test_transformers_policy import ANSWER, talks
@@ -30,45 +27,24 @@ MODELS: dict[str, tuple[SamplingWay, dict[str, Any]]] = {
     "qwen3": (SamplingWay.PACKED, {}),
     "mistral": (SamplingWay.PACKED, {"sliding_window": 6}),
     "gemma3_text": (SamplingWay.PACKED, WINDOWED),
-    "gemma4_text": (
-        SamplingWay.PACKED,
-        {**WINDOWED, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 48},
-    ),
     "gpt2": (SamplingWay.PACKED, {}),
     "gemma2": (SamplingWay.ALONE, WINDOWED),
-    "gpt_oss": (SamplingWay.ALONE, {**WINDOWED, **EXPERTS}),
     "llama4_text": (SamplingWay.ALONE, {"attention_chunk_size": 6, **EXPERTS, "intermediate_size_mlp": 32}),
     "bloom": (SamplingWay.ALONE, {}),
     "lfm2": (SamplingWay.WHOLE, {"layer_types": ["conv", "full_attention"]}),
     "mamba": (SamplingWay.WHOLE, {"state_size": 4}),
     "qwen3_next": (
         SamplingWay.WHOLE,
-        {
-            "layer_types": ["linear_attention", "full_attention"],
-            "num_experts": 2,
-            "num_experts_per_tok": 1,
-            "moe_intermediate_size": 16,
-            "shared_expert_intermediate_size": 16,
-            "linear_num_key_heads": 2,
-            "linear_num_value_heads": 2,
-            "linear_key_head_dim": 8,
-            "linear_value_head_dim": 8,
-        },
+        {"layer_types": ["linear_attention", "full_attention"], "num_experts": 2, "num_experts_per_tok": 1}
+        | {"moe_intermediate_size": 16, "shared_expert_intermediate_size": 16, "linear_num_key_heads": 2}
+        | {"linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8},
     ),
 }
 SMALL = {
-    "vocab_size": 48,
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "head_dim": 8,
-    "max_position_embeddings": 128,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
+    "vocab_size": 48, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1,
     "eos_token_id": 2,
-}
+}  # fmt: skip
 
 
 def made(kind: str) -> Any:
@@ -83,14 +59,10 @@ def made(kind: str) -> Any:
     return model
 
 
-def sampled(model: Any) -> TransformersPolicy:
-    return TransformersPolicy(model, None, end_ids=[], context=128, slots=2)  # type: ignore[arg-type]
-
-
 @each_row("kind", MODELS)
 def test_logprobs_are_those_of_a_plain_forward_pass_whatever_the_layers_see(kind: str):
     model = made(kind)
-    policy = sampled(model)
+    policy = TransformersPolicy(model, None, end_ids=[], context=128, slots=2)  # type: ignore[arg-type]
     for prompt, conversation in zip(PROMPTS, talks(policy, PROMPTS), strict=True):
         known = list(prompt)
         for turn in conversation:
@@ -101,24 +73,3 @@ def test_logprobs_are_those_of_a_plain_forward_pass_whatever_the_layers_see(kind
             assert turn.logprobs == pytest.approx(expected, abs=1e-3)
             known += turn.ids + ANSWER
     assert policy._way is MODELS[kind][0]
-
-
-@each_row("kind", ["lfm2", "qwen3_next", "llama4_text"])
-def test_a_common_beginning_is_not_shared_where_layers_see_something_else(kind: str):
-    assert not _attends_to_all(made(kind))
-
-
-def test_a_model_that_cannot_keep_a_conversation_is_said_to_be_slow_once(caplog: pytest.LogCaptureFixture):
-    _warn_of.cache_clear()
-    model = made("mamba")
-    with caplog.at_level(logging.WARNING):
-        assert [way_of(model), way_of(model)] == [SamplingWay.WHOLE, SamplingWay.WHOLE]
-    [record] = caplog.records
-    assert "'mamba' keep more" in record.getMessage()
-
-
-def test_the_cache_of_a_model_with_heads_of_several_sizes_is_counted_layer_by_layer():
-    config = made("gemma4_text").config
-    heads = [(layer.num_key_value_heads or 2, layer.head_dim) for layer in config.per_layer_config]
-    assert len({size for _, size in heads}) == 2
-    assert bytes_per_position(config, torch.float32) == sum(2 * 4 * count * size for count, size in heads)

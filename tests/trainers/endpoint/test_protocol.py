@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from agentgym import Env, GeneratedTasks, Reason, Task, tool
-from agentgym.core.engine.spaces import refusals
-from agentgym.core.history import shorten_observations
 from agentgym.core.messages import Message, Pictured, ToolCall, text_of, user
 from agentgym.core.policy import Script, Seat
 from agentgym.core.registry import make
+from agentgym.core.replay import replay
+from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Job
 from agentgym.rollout.streams import play_jobs
 
@@ -96,8 +96,10 @@ def stumbles(move: ToolCall | str, number: int) -> Iterator[Said]:
 
 
 @pytest.mark.real
-@each_row("env_id", ["guess", "errand", "sql", "code", "search"])
-@each_row("dialect", ["native", "hermes", "fenced"])
+@each_row(
+    "env_id, dialect",
+    [("guess", "hermes"), ("errand", "native"), ("sql", "native"), ("code", "fenced"), ("search", "native")],
+)
 def test_a_strict_server_accepts_every_turn_of_a_stumbling_solution(env_id: str, dialect: str):
     queue: list[Said] = []
     fake = Fake(lambda request, number: queue.pop(0), strict=True)
@@ -131,27 +133,15 @@ def written(env: Env, move: ToolCall | str) -> str:
     return env.dialect.render("Hm.", [move], env.tools) if isinstance(move, ToolCall) else move
 
 
-def test_every_call_of_a_refused_turn_is_answered():
+def test_calls_of_a_refused_turn_and_after_the_end_of_the_episode_are_answered():
     two = calling(call("guess", {"number": 1}, "a"), call("guess", {"number": 2}, "b"))
-    _, observations = play(make("guess", dialect="native"), [two, calling(call("guess", {"number": 1}, "c"))])
-    assert [message.get("tool_call_id") for message in observations[1]] == ["a", "b"]
-    assert all(message.get("role") == "tool" and "None of them ran" in text_of(message) for message in observations[1])
-
-
-def test_calls_after_the_end_of_the_episode_are_answered():
-    responses = calling(
-        call("close_album", {}, "a"), call("page", {"number": 1}, "b"), call("page", {"number": 2}, "c")
-    )
-    _, observations = play(Albums(dialect="native"), [responses])
-    assert [message.get("tool_call_id") for message in observations[1]] == ["a", "b", "c"]
-    assert ["has ended" in text_of(message) for message in observations[1]] == [False, True, True]
-
-
-def test_an_unreadable_message_without_calls_is_answered_by_the_dialect():
-    assert refusals("text", "no", 0) == []
-    assert refusals({"role": "assistant", "content": "", "tool_calls": ["x", 5]}, "no", 0) == []
-    errors = refusals({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}, {}]}, "no", 4)
-    assert [message.get("tool_call_id") for message in errors] == ["call00005", "call00006"]
+    _, [_, answers, _] = play(make("guess", dialect="native"), [two, calling(call("guess", {"number": 1}, "c"))])
+    assert [message.get("tool_call_id") for message in answers] == ["a", "b"]
+    assert all("None of them ran" in text_of(message) for message in answers)
+    last = calling(call("close_album", {}, "a"), call("page", {"number": 1}, "b"), call("page", {"number": 2}, "c"))
+    _, [_, answers] = play(Albums(dialect="native"), [last])
+    assert [message.get("tool_call_id") for message in answers] == ["a", "b", "c"]
+    assert ["has ended" in text_of(message) for message in answers] == [False, True, True]
 
 
 def test_ids_that_the_server_repeats_or_leaves_out_become_unique():
@@ -162,18 +152,23 @@ def test_ids_that_the_server_repeats_or_leaves_out_become_unique():
     assert ids[0] == "same"
 
 
+def episode(answer: Callable[[dict[str, Any], int], Said]) -> Trajectory:
+    """Play a task of `guess` at a strict server."""
+    with Fake(answer, strict=True).serving() as url:
+        jobs = [Job(make("guess").tasks.get("test", 0), 0)]
+        [trajectory] = asyncio.run(
+            play_jobs(jobs, policy_at(url), EnvFactory("agentgym/guess-v0", {"dialect": "native"}))
+        )
+    return trajectory
+
+
 def test_a_wrong_call_is_explained_to_the_model_and_recorded_as_it_was():
     responses = [
         calling(call("guess", '{"number": }')),
         calling(call("gess", {"number": 1})),
         calling(call("guess", "[3]")),
     ]
-    fake = Fake(lambda request, number: responses[number] if number < 3 else guessing_later(request), strict=True)
-    env = make("guess")
-    task = env.tasks.get("test", 0)
-    with fake.serving() as url:
-        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
-        [trajectory] = asyncio.run(play_jobs([Job(task, 0)], policy_at(url), factory))
+    trajectory = episode(lambda request, number: responses[number] if number < 3 else guessing_later(request))
     first: Any = trajectory.turns[0].action
     assert first["tool_calls"][0]["function"]["arguments"] == '{"number": }'
     errors = [text_of(turn.observation[0]) for turn in trajectory.turns[:3]]
@@ -183,15 +178,11 @@ def test_a_wrong_call_is_explained_to_the_model_and_recorded_as_it_was():
     assert not trajectory.failed
 
 
-@each_row("arguments", ['{"number": NaN}', "[3]", "3", '"three"', "null", '{"number": 1e999}'])
+@each_row("arguments", ['{"number": NaN}', "[3]", "null", '{"number": 1e999}'])
 def test_arguments_that_the_server_has_read_are_the_models_mistake_if_they_are_wrong(arguments: str):
     entry = f'{{"id": "a", "type": "function", "function": {{"name": "guess", "arguments": {arguments}}}}}'
     body = f'{{"choices": [{{"message": {{"content": null, "tool_calls": [{entry}]}}}}]}}'
-    fake = Fake(lambda request, number: guessing_later(request) if number else Said(body), strict=True)
-    task = make("guess").tasks.get("test", 0)
-    with fake.serving() as url:
-        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
-        [trajectory] = asyncio.run(play_jobs([Job(task, 0)], policy_at(url), factory))
+    trajectory = episode(lambda request, number: guessing_later(request) if number else Said(body))
     assert not trajectory.failed
     assert text_of(trajectory.turns[0].observation[0]).startswith("Error: ")
     json.dumps(trajectory.to_dict(), allow_nan=False)
@@ -201,33 +192,26 @@ def guessing_later(request: dict[str, Any]) -> Said:
     return calling(call("guess", {"number": len(request["messages"])}))
 
 
-@each_row("arguments", ['{"number": NaN}', '{"number": "\\ud800"}', '{"number": "\ud800"}', "[" * 9999])
+@each_row("arguments", ['{"number": NaN}', '{"number": "\ud800"}', "[" * 9999])
 def test_arguments_that_only_lenient_readers_read_are_sent_inside_of_an_object(arguments: str):
     fake, _ = play(make("guess", dialect="native"), [calling(call("guess", arguments)), completion("?")])
     [entry] = fake.requests[1]["messages"][-2]["tool_calls"]
     assert list(json.loads(entry["function"]["arguments"])) == ["unreadable"]
 
 
-@each_row("dialect", ["native", "hermes"])
-@each_row("responses", ["", " \n", {"content": None}, {"content": "", "reasoning_content": "Hm."}])
-def test_a_turn_with_nothing_in_it_is_explained_and_not_sent_back(dialect: str, responses: Any):
-    fake, _ = play(make("guess", dialect=dialect), [completion(responses), completion("?")])
+@each_row("responses", [" \n", {"content": None}, {"content": "", "reasoning_content": "Hm."}])
+def test_a_turn_with_nothing_in_it_is_explained_and_not_sent_back(responses: Any):
+    fake, _ = play(make("guess", dialect="native"), [completion(responses), completion("?")])
     opening, later = (request["messages"] for request in fake.requests)
     assert [message["role"] for message in later] == [message["role"] for message in opening]
     assert "Your message is empty" in later[-1]["content"]
 
 
-@each_row("dialect", ["native", "hermes"])
 @each_row("role, opening", [("user", ["user"]), ("developer", ["developer", "user"])])
-def test_system_messages_are_sent_in_the_role_that_was_asked_for(dialect: str, role: str, opening: list[str]):
-    responses = [completion("?"), completion("?")]
-    unchanged, _ = play(make("guess", dialect=dialect), responses)
-    changed, _ = play(make("guess", dialect=dialect), responses, strict=role == "user", system=role)
-    before, after = (fake.requests[1]["messages"] for fake in (unchanged, changed))
-    assert [message["role"] for message in after] == [*opening, "assistant", "user"]
-    assert "\n\n".join(message["content"] for message in before[:2]) == "\n\n".join(
-        message["content"] for message in after[: len(opening)]
-    )
+def test_system_messages_are_sent_in_the_configured_role(role: str, opening: list[str]):
+    env = make("guess", dialect="native")
+    fake, _ = play(env, [completion("?"), completion("?")], strict=role == "user", system=role)
+    assert [message["role"] for message in fake.requests[1]["messages"]] == [*opening, "assistant", "user"]
 
 
 def test_extra_content_of_calls_and_turns_is_sent_back_as_it_is():
@@ -245,24 +229,25 @@ def test_extra_content_of_calls_and_turns_is_sent_back_as_it_is():
 DETAILS = [{"type": "reasoning.text", "text": "H", "signature": "x"}, {"type": "reasoning.summary", "summary": "m."}]
 
 
-@each_row("field", ["reasoning_content", "reasoning"])
-@each_row("dialect", ["native", "hermes"])
-def test_reasoning_is_sent_back_in_the_field_in_which_it_came(field: str, dialect: str):
+@each_row("field, keep", [("reasoning_content", "keep"), ("reasoning", "keep"), ("reasoning", "drop")])
+def test_reasoning_is_sent_back_in_the_field_in_which_it_came(field: str, keep: str):
     responses = [completion({"content": "?", field: "Hm.", "reasoning_details": DETAILS}), completion("?")]
-    for keep in ("keep", "drop"):
-        fake, _ = play(make("guess", dialect=dialect), responses, strict=False, reasoning=keep)
-        [turn] = [message for message in fake.requests[1]["messages"] if message["role"] == "assistant"]
-        expected = {field: "Hm.", "reasoning_details": DETAILS} if keep == "keep" else {}
-        assert turn == {"role": "assistant", "content": "?", **expected}
+    fake, _ = play(make("guess", dialect="native"), responses, strict=False, reasoning=keep)
+    [turn] = [message for message in fake.requests[1]["messages"] if message["role"] == "assistant"]
+    expected = {field: "Hm.", "reasoning_details": DETAILS} if keep == "keep" else {}
+    assert turn == {"role": "assistant", "content": "?", **expected}
 
 
 def test_one_call_at_a_time_is_asked_for_where_more_are_refused():
-    fake, _ = play(make("guess", dialect="native"), [completion("?")])
-    assert fake.requests[0]["parallel_tool_calls"] is False
-    fake, _ = play(make("guess", dialect="native"), [completion("?")], forbid_parallel_calls=False)
-    assert "parallel_tool_calls" not in fake.requests[0]
-    fake, _ = play(Albums(dialect="native"), [completion("?")])
-    assert "parallel_tool_calls" not in fake.requests[0]
+    requests = [
+        play(env, [completion("?")], **settings)[0].requests[0].get("parallel_tool_calls")
+        for env, settings in (
+            (make("guess", dialect="native"), {}),
+            (make("guess", dialect="native"), {"forbid_parallel_calls": False}),
+            (Albums(dialect="native"), {}),
+        )
+    ]
+    assert requests == [False, None, None]
 
 
 def test_pictures_are_sent_as_data_urls_after_the_results_of_the_turn():
@@ -280,7 +265,6 @@ def test_pictures_are_sent_as_data_urls_after_the_results_of_the_turn():
     "settings, roles, blocks",
     [
         ({"results": "user", "pictures": False}, ["assistant", "user"], 0),
-        ({"results": "user", "pictures": True}, ["assistant", "user"], 4),
         ({"results": "tool", "pictures": False}, ["tool", "tool"], 0),
         ({"results": "tool", "pictures": True}, ["assistant", "user"], 4),
     ],
@@ -306,24 +290,7 @@ def test_reasoning_in_the_text_of_earlier_turns_is_treated_alike(keep: bool):
     assert sent == (written if keep else written.partition("</think>\n\n")[2])
 
 
-def test_history_is_shortened_before_it_is_sent_and_stays_valid():
-    fake = Fake(lambda request, number: guessing_later(request), strict=True)
-    with fake.serving() as url:
-        policy = policy_at(url, lambda messages: shorten_observations(messages, keep=1, max_chars=3))
-        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
-        [trajectory] = asyncio.run(play_jobs([Job(make("guess").tasks.get("test", 3), 0)], policy, factory))
-    assert not trajectory.failed
-    [first, _] = [message for message in fake.requests[2]["messages"] if message["role"] == "tool"]
-    assert "characters left out" in first["content"]
-
-
 def test_the_whole_episode_is_solved_and_replays():
-    fake = Fake(lambda request, number: guessing(request), strict=True)
-    factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
-    jobs = [Job(make("guess").tasks.get("test", index), index) for index in range(4)]
-    with fake.serving() as url:
-        trajectories = asyncio.run(play_jobs(jobs, policy_at(url), factory))
-    assert all(trajectory.success for trajectory in trajectories)
-    from agentgym.core.replay import replay
-
-    assert [replay(trajectory) for trajectory in trajectories] == [None] * 4
+    trajectory = episode(lambda request, number: guessing(request))
+    assert trajectory.success
+    assert replay(trajectory) is None

@@ -10,20 +10,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from agentgym.base.errors import MissingExtra, UsageError
+from agentgym.base.errors import UsageError
 from agentgym.cli.app import app
 from agentgym.core.trajectory import read_jsonl
 from agentgym.eval.policy_loader import has_weights, load_policy
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
-from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings, Price
+from agentgym.trainers.endpoint import EndpointPolicy, Price
 from agentgym.trainers.endpoint.limits import RateLimiter
-from agentgym.trainers.endpoint.settings import NAMES, read_settings
-from tests.endpoints import Fake, Said, guessing
+from agentgym.trainers.endpoint.settings import read_settings
+from tests.endpoints import Fake, guessing
 from tests.rows import each_row
-
-PAGE = Path(__file__).parents[3] / "docs" / "endpoint.md"
 
 
 def test_words_are_read_as_yaml_and_later_ones_win(tmp_path: Path):
@@ -57,19 +55,9 @@ def test_a_policy_is_named_by_model_and_url():
     assert isinstance(policy, EndpointPolicy)
     assert (policy.model, policy.settings.max_tokens, policy.settings.temperature) == ("org/Model-7B:free", 9, 0.0)
     assert not has_weights(name)
-
-
-@each_row("name", ["openai:model", "openai:model@localhost:8000/v1", "openai:@http://h/v1"])
-def test_a_name_without_model_or_url_is_refused(name: str):
-    with pytest.raises(UsageError, match="openai:MODEL@URL"):
-        load_policy(name, env_id="guess", env_kwargs={})
-
-
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"agentgym-suite\[endpoint\]"):
-        EndpointPolicy("m", "http://h/v1")
+    for incomplete in ("openai:model", "openai:model@localhost:8000/v1", "openai:@http://h/v1"):
+        with pytest.raises(UsageError, match="openai:MODEL@URL"):
+            load_policy(incomplete, env_id="guess", env_kwargs={})
 
 
 @pytest.mark.real
@@ -85,25 +73,6 @@ def test_rates_are_kept_and_may_be_saved_up_for_a_moment_only():
     assert [rate.take(1) for _ in range(12)] == [0.0] * 10 + [1.0, 2.0]
     now[0] = 3600.0
     assert [rate.take(1) for _ in range(11)] == [0.0] * 10 + [1.0]
-
-
-def test_the_documentation_names_every_setting_with_its_default():
-    lines = [line.split("|")[1:3] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    documented: dict[str, str] = {}
-    for names, defaults in lines:
-        names_of_row = re.findall(r"`(\w+)`", names)
-        values = [value.strip(" `") for value in defaults.split(",")] if defaults.strip() else [""]
-        documented |= dict(
-            zip(names_of_row, values if len(values) == len(names_of_row) else values * len(names_of_row), strict=True)
-        )
-    assert set(documented) == set(NAMES)
-    for name, value in documented.items():
-        default = getattr(EndpointSettings(), name)
-        assert value == ("" if default is None else _written(default)), name
-
-
-def _written(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def run(*words: str) -> Result:
@@ -122,11 +91,3 @@ def test_eval_plays_an_endpoint_and_tells_its_usage(tmp_path: Path):
     trajectories = list(read_jsonl(out))
     assert {trajectory.env_kwargs["dialect"] for trajectory in trajectories} == {"native"}
     assert {trajectory.policy for trajectory in trajectories} == {"openai:m temperature=1.0 top_p=0.5 max_tokens=77"}
-
-
-def test_a_dialect_makes_an_endpoint_write_text():
-    fake = Fake(lambda request, number: Said({}, 401))
-    with fake.serving() as url:
-        run("--policy", f"openai:m@{url}", "-n", "1", "--dialect", "fenced")
-    assert "tools" not in fake.requests[0]
-    assert "fenced code block" in fake.requests[0]["messages"][0]["content"]
