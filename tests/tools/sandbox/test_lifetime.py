@@ -22,10 +22,9 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.real, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
 ROOT = Path(__file__).parents[3]
-CYCLES = {SandboxTier.NAMESPACES: 200, SandboxTier.LANDLOCK: 200}
 MANY, WARM_UP = 80, 15
-"""Numbers of sandboxes opened, in the tiers above and in others, which are slower. They exceed the
-largest slack, so that one leak per sandbox shows. The warm-up opens pools and connections."""
+"""Numbers of sandboxes and runs. They exceed the largest slack, so that one leak per sandbox shows. The warm-up opens
+pools and connections."""
 
 DRIVER = """
 import sys
@@ -84,29 +83,17 @@ def test_nothing_outlives_a_killed_driver(tier: SandboxTier, token: str):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("tier", EVERY, indirect=True)
-def test_many_sandboxes_leave_nothing_behind(tier: SandboxTier):
-    for _ in range(WARM_UP):
-        open_on(tier).close()
-    before, resident = eventually_steady(traces), resident_mb()
-    for _ in range(CYCLES.get(tier, MANY)):
-        open_on(tier).close()
-    after = eventually_steady(traces)
-    assert {name: value for name, value in after.items() if value > before[name] + SLACK.get(name, 0)} == {}
-    assert resident_mb() - resident < 5
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("tier", EVERY, indirect=True)
-def test_many_runs_in_one_sandbox_leave_nothing_behind(tier: SandboxTier):
+def test_many_sandboxes_and_runs_leave_nothing_behind(tier: SandboxTier):
     with open_on(tier) as box:
-        for _ in range(WARM_UP):
-            box.exec(code="print(1)")
-        before, resident = eventually_steady(traces), resident_mb()
-        for _ in range(MANY):
-            assert box.exec(code="print(1)").ok
-        after = eventually_steady(traces)
-    assert {name: value for name, value in after.items() if value > before[name] + SLACK.get(name, 0)} == {}
-    assert resident_mb() - resident < 5
+        for use in (lambda: open_on(tier).close(), lambda: box.exec(code="print(1)")):
+            for _ in range(WARM_UP):
+                use()
+            before, resident = eventually_steady(traces), resident_mb()
+            for _ in range(MANY):
+                use()
+            after = eventually_steady(traces)
+            assert {name: value for name, value in after.items() if value > before[name] + SLACK.get(name, 0)} == {}
+            assert resident_mb() - resident < 5
 
 
 SLACK = {"descriptors": 10, "folders": 30, "network namespaces": 60, "control groups": 60, "mounts of containers": 60}
@@ -141,27 +128,28 @@ def _namespace(pid: str) -> str:
         return ""
 
 
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process's state after its name."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["Z", "", *[""] * 18]
+
+
 def _started(pid: int) -> str:
     """Return a process's start time (empty if it is gone), since its id may be reused."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
+    fields = _stat(pid)
     return "" if fields[0] in "ZX" else fields[19]
 
 
 def _descendants(pid: int) -> list[int]:
-    parents: dict[int, list[int]] = {}
+    parents: dict[str, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            try:
-                parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            parents.setdefault(parent, []).append(int(entry))
+            parents.setdefault(_stat(int(entry))[1], []).append(int(entry))
     pids, new = [], [pid]
     while new:
-        new = [child for parent in new for child in parents.get(parent, ())]
+        new = [child for parent in new for child in parents.get(str(parent), ())]
         pids += new
     return pids
 

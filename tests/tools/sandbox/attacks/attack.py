@@ -99,6 +99,7 @@ class Attack:
 
 PYTHON = """\
 import os, sys
+from contextlib import suppress
 def breach(*what):
     print("BREACH:", *what, flush=True)
 def attempt(what, call, *args, **named):

@@ -54,11 +54,9 @@ for lie in ({"exit_code": 10 ** 300, "cpu_s": float("nan"), "peak_kb": -1},
             {"exit_code": -5, "cpu_s": 1e400, "peak_kb": 1e30}, {"exit_code": [], "cpu_s": "x"}, []):
     text = json.dumps(lie).encode()
     for fd in range(3, 16):
-        try:
+        with suppress(OSError):
             os.set_blocking(fd, False)
             os.write(fd, len(text).to_bytes(4, "big") + text)
-        except OSError:
-            pass
 
 === session_comes_back_twice rows=46,29 stays_inside session expects=felled wall_s=2 then=session_still_counts
 twin = os.fork()

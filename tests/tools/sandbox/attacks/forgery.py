@@ -11,10 +11,8 @@ text = json.dumps(outcome, separators=(",", ":")).encode()
 lies = [len(text).to_bytes(4, "big") + text, b"0\0", b" 0\0", b"0\n", b"0" * 16 + b" 0\0", b"0" * 32 + b" 0\0"]
 def lie(write):
     for forged in lies:
-        try:
+        with suppress(OSError):
             write(forged)
-        except OSError:
-            pass
 """
 
 ATTACKS = parse_attacks(
@@ -91,11 +89,9 @@ def meddle():
             pids = range(2, 200)
         for pid in {*pids} - {1, os.getpid(), os.getppid()}:
             for fd in (1, 2, 3):
-                try:
+                with suppress(OSError):
                     with open(f"/proc/{pid}/fd/{fd}", "wb", buffering=0) as stream:
                         stream.write(b"FORGED")
-                except OSError:
-                    pass
 if os.fork() == 0:
     meddle()
 threading.Thread(target=meddle, daemon=True).start()

@@ -31,10 +31,8 @@ if syscall(222, 107, 1, ctypes.addressof(event), ctypes.addressof(timer)) >= 0:
     syscall(223, 110, timer.value, 0, ctypes.addressof(period), 0)
 read, write = os.pipe()
 for command, value in ((fcntl.F_SETOWN, os.getpid()), (10, CONT), (fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)):
-    try:
+    with suppress(OSError):
         fcntl.fcntl(read, command, value)
-    except OSError as error:
-        print("refused", error)
 for number in (signal.SIGALRM, signal.SIGIO):
     signal.signal(number, lambda *_: os.kill(0, CONT))
 signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)

@@ -20,15 +20,13 @@ if total > 300:
 === memory_mapped_bomb rows=23 threats=memory stays_inside expects=exited,memory
 import mmap
 held, total = [], 0
-try:
+with suppress(OSError, MemoryError, ValueError):
     while total < 1024:
         block = mmap.mmap(-1, 32 << 20)
         for place in range(0, len(block), 4096):
             block[place] = 1
         held.append(block)
         total += 32
-except (OSError, MemoryError, ValueError) as error:
-    print("refused after", total, error)
 if total > 300:
     breach("took", total, "MB")
 
@@ -42,11 +40,9 @@ for _ in range(12):
         print("refused", error)
         continue
     if pid == 0:
-        try:
+        with suppress(MemoryError):
             held = [bytearray(b"x" * (8 << 20)) for _ in range(10)]
             time.sleep(100)
-        except MemoryError:
-            pass
         os._exit(0)
     children.add(pid)
 for _ in range(200):
@@ -58,24 +54,18 @@ else:
     breach(len(children), "processes hold 80 MB each")
 
 === shared_memory_folder rows=11 threats=total_memory,disk,files expects=disk,exited,memory wall_s=patient
-try:
+with suppress(OSError):
     for number in range(128):
         with open(f"/dev/shm/agentgym-attack-@TOKEN@-{number}", "wb") as file:
             file.write(bytes(4 << 20))
-except OSError as error:
-    print("refused", error)
-else:
     outlast("took 512 MB")
 
 === memory_files rows=11 threats=total_memory stays_inside expects=exited,memory wall_s=patient
-try:
+with suppress(OSError):
     for _ in range(50):
         fd = os.memfd_create("bomb")
         for _ in range(12):
             os.write(fd, bytes(1 << 20))
-except OSError as error:
-    print("refused", error)
-else:
     outlast("took 600 MB")
 
 === system_v_and_posix_ipc_that_stay rows=11 threats=neighbours with=syscalls
@@ -89,17 +79,13 @@ print("mq_open", syscall(240, 180, ctypes.addressof(name), os.O_CREAT | os.O_RDW
 === pipes_full_of_memory rows=11 threats=total_memory stays_inside
 import fcntl
 total = 0
-try:
+with suppress(OSError):
     for _ in range(2000):
         read, write = os.pipe()
         os.set_blocking(write, False)
-        try:
+        with suppress(OSError):
             fcntl.fcntl(write, 1031, 1 << 20)
-        except OSError:
-            pass
         total += os.write(write, bytes(1 << 20))
-except OSError as error:
-    print("refused after", total, error)
 if total > 200 << 20:
     breach("held", total)
 
@@ -115,11 +101,9 @@ repr(Deep())
 
 === segmentation_fault rows=24 stays_inside expects=signaled then=no_core_file
 import ctypes, resource
-try:
+with suppress(ValueError, OSError):
     resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20))
     breach("core files may be written")
-except (ValueError, OSError) as error:
-    print("refused", error)
 sys.stdout.flush()
 ctypes.string_at(1)
 
@@ -135,9 +119,7 @@ for name in ("AS", "CPU", "FSIZE", "NPROC", "NOFILE", "CORE", "MEMLOCK", "MSGQUE
         continue
     attempt("raise " + name, resource.setrlimit, which, (hard + 1, hard + 1))
     attempt("unlimit " + name, resource.setrlimit, which, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-try:
+with suppress(OSError, ValueError):
     resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0)) if os.getppid() else None
     print("limited the parent")
-except (OSError, ValueError) as error:
-    print("refused", error)
 """)

@@ -34,11 +34,9 @@ for who, pid in pids.items():
                 breach("took descriptor", fd, "of", who)
                 break
     for mode in ("rb", "r+b"):
-        try:
+        with suppress(OSError):
             open(f"/proc/{pid}/mem", mode, buffering=0)
             breach("opened the memory of", who, mode)
-        except OSError as error:
-            print("refused", error)
     forbidden("kcmp " + who, 312, 272, pid, pid, 0, 0, 1)
 
 === signals_strangers rows=17 threats=processes
@@ -49,11 +47,8 @@ def visible(pid):
     except OSError:
         return None
 for who, pid in (("driver", @DRIVER@), ("victim", @VICTIM@)):
-    try:
+    with suppress(OSError):
         os.kill(pid, 0)
-    except OSError as error:
-        print("refused", who, error)
-    else:
         if visible(pid) is not False:
             breach("can signal the", who)
 
@@ -69,22 +64,18 @@ for pid in {os.getppid(), 1} - {0, os.getpid()}:
         breach("can signal the host's init")
         continue
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGSEGV, signal.SIGKILL):
-        try:
+        with suppress(OSError):
             os.kill(pid, number)
             print("sent", number, "to", pid)
-        except OSError as error:
-            print("refused", error)
     time.sleep(0.05)
 time.sleep(0.2)
 
 === stops_its_parent rows=17 threats=processes may_lose expects=felled wall_s=2
 import signal
 for pid in {os.getppid(), 1} - {0, os.getpid()}:
-    try:
+    with suppress(OSError):
         if not (pid == 1 and open("/proc/1/comm").read().strip() in ("systemd", "init")):
             os.kill(pid, signal.SIGSTOP)
-    except OSError as error:
-        print("refused", error)
 
 === kills_everyone rows=17 threats=processes may_lose expects=felled wall_s=2
 import signal, time
@@ -96,27 +87,21 @@ except OSError:
 if foreign:
     breach("could kill a process of the host")
 else:
-    try:
+    with suppress(OSError):
         os.kill(-1, signal.SIGKILL)
-    except OSError as error:
-        print("refused", error)
 time.sleep(0.3)
 
 === reaches_a_neighbour rows=48 threats=neighbours session then=neighbours_are_apart
 import socket, time
 places = [os.getcwd(), os.environ.get("TMPDIR", "/tmp"), os.environ["HOME"], "/tmp", "/dev/shm"]
 for place in places:
-    try:
+    with suppress(OSError):
         with open(place + "/agentgym-attack-@TOKEN@", "w") as file:
             file.write("@MARK_A@" + "@MARK_B@")
         os.chmod(file.name, 0o666)
-    except OSError as error:
-        print("refused", error)
-try:
+with suppress(OSError):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind("\0ag-@TOKEN@")
     listener.listen()
-except OSError as error:
-    print("refused", error)
 print("PLACES", ":".join(places), flush=True)
 """)

@@ -32,10 +32,8 @@ def send(address):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.settimeout(0.5)
         one.sendto(b"attack", address)
-try:
+with suppress(OSError):
     send(("127.0.0.1", @UDP@))
-except OSError as error:
-    print("refused", error)
 for address in (("192.0.2.1", 53), ("255.255.255.255", 9)):
     attempt(address[0], send, address)
 attempt("a name", socket.create_connection, ("example.invalid", 80), 0.5)
@@ -50,15 +48,13 @@ def serve(server):
         one, _ = server.accept()
         one.sendall(b"hello from inside")
 for address in ("0.0.0.0", "127.0.0.1"):
-    try:
+    with suppress(OSError):
         server = socket.socket()
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind((address, @FREE@))
         server.listen()
         threading.Thread(target=serve, args=(server,), daemon=True).start()
         break
-    except OSError as error:
-        print("refused", error)
 
 === unix_sockets_of_this_machine rows=33 threats=network
 import socket

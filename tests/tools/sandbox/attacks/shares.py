@@ -54,11 +54,9 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [number])
 kept = []
 def until_refused(what, call, most):
     done = 0
-    try:
+    with suppress(OSError, ValueError):
         for done in range(most):
             kept.append(call())
-    except (OSError, ValueError) as error:
-        print("refused", what, error)
     print(what, done)
 def pass_on():
     one, other = socket.socketpair()
@@ -70,10 +68,8 @@ def pass_on():
 def watch():
     poll = select.epoll()
     for fd in range(3):
-        try:
+        with suppress(OSError):
             poll.register(fd)
-        except OSError:
-            pass
     return poll
 until_refused("signals", lambda: os.kill(os.getpid(), number), 3000)
 until_refused("passed on", pass_on, 12)
@@ -85,12 +81,10 @@ until_refused("watches", watch, 100)
 import fcntl
 kept = []
 for path in paths:
-    try:
+    with suppress(OSError):
         kept.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
         fcntl.flock(kept[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.lockf(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        print("refused", path, error)
 print("locked", len(kept))
 
 === speaks_through_the_load rows=48 threats=side_channels stays_inside with=syscalls

@@ -8,17 +8,13 @@ ATTACKS = parse_attacks(r"""
 === environments rows=12 threats=environment edge
 print(dict(os.environ))
 pids = {"@DRIVER@", "@VICTIM@", str(os.getppid()), "self", "1"}
-try:
+with suppress(OSError):
     pids |= {entry for entry in os.listdir("/proc") if entry.isdigit()}
-except OSError as error:
-    print("refused", error)
 for pid in sorted(pids)[:3000]:
     for name in ("environ", "cmdline", "auxv"):
-        try:
+        with suppress(OSError):
             with open(f"/proc/{pid}/{name}", "rb") as file:
                 print(pid, name, file.read(3000).replace(b"\0", b" ")[:1500])
-        except OSError:
-            pass
 
 === sees_other_processes rows=13 threats=processes
 try:
@@ -35,11 +31,8 @@ for pid in {*pids, "@VICTIM@", "@DRIVER@"}:
         breach("sees the victim as", pid)
 for pid in ("@VICTIM@", "@DRIVER@"):
     for entry in ("root/etc", "cwd", "fd", "map_files", "task"):
-        try:
+        with suppress(OSError):
             found = os.listdir(f"/proc/{pid}/{entry}")
-        except OSError as error:
-            print("refused", error)
-        else:
             if entry in ("root/etc", "fd") or "@SECRET_BASE@" in found:
                 breach("lists", pid, entry)
 
@@ -98,11 +91,9 @@ for fd in range(3, 4096):
         target = "?"
     if stat.S_ISSOCK(mode) or stat.S_ISDIR(mode) or stat.S_ISFIFO(mode) or "agentgym" in target:
         breach("descriptor", fd, oct(mode), target)
-    try:
+    with suppress(OSError):
         at = os.open("@SECRET_FILE@".lstrip("/"), os.O_RDONLY, dir_fd=fd)
         breach("opened through", fd, os.read(at, 100))
-    except OSError:
-        pass
 
 === fakes_the_result rows=29,15 stays_inside exit_code=3
 import json, struct
@@ -110,11 +101,9 @@ header = json.dumps({"ended": "exited", "exit_code": 0, "signal": None, "duratio
                      "peak_memory_mb": 1, "cut": [0, 0], "alive": True, "blobs": [6, 0, 0]}).encode()
 frame = struct.pack(">I", len(header)) + header + b"FORGED"
 for fd in range(1024):
-    try:
+    with suppress(OSError):
         os.set_blocking(fd, False)
         os.write(fd, frame)
-    except OSError:
-        pass
 print("DONE", flush=True)
 os._exit(3)
 
@@ -129,12 +118,10 @@ header = b'{"ended": "exited", "exit_code": 0, "blobs": [0, 0, 0]}'
 frame = len(header).to_bytes(4, "big") + header
 found = [thing for thing in gc.get_objects() if isinstance(thing, socket.socket)]
 for one in found:
-    try:
+    with suppress(OSError, ValueError):
         one.setblocking(False)
         one.send(frame)
         breach("a live socket of the agent", one)
-    except (OSError, ValueError):
-        pass
 frames, frame_ = [], sys._getframe()
 while frame_:
     frames.append(frame_)
@@ -148,10 +135,8 @@ for name, module in list(sys.modules.items()):
     if "agentgym" in name and isinstance(module, types.ModuleType):
         for key, value in list(vars(module).items()):
             if callable(value):
-                try:
+                with suppress(Exception):
                     setattr(module, key, lambda *args, **named: os._exit(0))
-                except Exception:
-                    pass
 print("DONE", flush=True)
 raise SystemExit(3)
 """)

@@ -8,11 +8,9 @@ ATTACKS = parse_attacks(r"""
 === unpleasant_names rows=9 stays_inside then=lists_and_downloads
 for name in (b"new\nline", b"\xff\xfe invalid", b"n" * 255, b"-rf", b"*", b"$(touch x)", b"a\\..\\b", b" ",
              b"\x1b[31m"):
-    try:
+    with suppress(OSError):
         with open(name, "wb") as file:
             file.write(b"x")
-    except OSError as error:
-        print("refused", error)
 os.mkdir("shut")
 open("shut/inner", "w").write("x")
 os.chmod("shut/inner", 0)
@@ -30,32 +28,26 @@ os.chmod("shut", 0o500)
 
 === names_too_long_for_a_frame rows=9 stays_inside then=lists_and_downloads
 depth, name = 0, b"\xff" * 255
-try:
+with suppress(OSError):
     for depth in range(120):
         os.mkdir(name)
         os.chdir(name)
-except OSError as error:
-    print("refused", error)
 print(depth)
 
 === file_that_is_leased rows=9 stays_inside session then=lists_and_downloads
 import fcntl
 open("leased", "w").write("x")
 held = open("leased", "r+")
-try:
+with suppress(OSError):
     fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-except OSError as error:
-    print("refused", error)
 fcntl.flock(held, fcntl.LOCK_EX)
 
 === deep_folders rows=9 stays_inside then=lists_and_downloads
 depth = 0
-try:
+with suppress(OSError):
     for depth in range(450):
         os.mkdir("d" * 40)
         os.chdir("d" * 40)
-except OSError as error:
-    print("refused", error)
 print(depth)
 
 === destroys_its_workspace rows=46 threats=files may_lose
@@ -69,8 +61,6 @@ for place in ("/bin", "/usr/bin", "/lib", "/usr/lib"):
     attempt("change " + place, os.mkdir, place + "/agentgym-attack-@TOKEN@")
 os.chmod(here, 0) if os.stat(here).st_uid == os.getuid() else None
 for call in (os.rmdir, lambda path: os.rename(path, path + "-moved")):
-    try:
+    with suppress(OSError):
         call(here)
-    except OSError as error:
-        print("refused", error)
 """)
