@@ -118,14 +118,6 @@ def test_containers_have_every_isolation_option():
     assert config["log_config"]["Type"] == "none"
 
 
-def test_invalid_workdirs_and_users_are_refused():
-    with pytest.raises(UsageError, match="workdir"):
-        host_config(Hardening(), SandboxSpec(workdir="/"))
-    for user in ("root", "1000:", "-1:-1"):
-        with pytest.raises(UsageError, match="two numbers"):
-            Hardening(user=user)
-
-
 def test_settings_that_weaken_the_isolation_are_declared():
     backend = DockerBackend(hardening=Hardening(user="0:0", network="bridge", writable_root=True))
     weak = {threat for threat, row in backend.protections.items() if row.held != "held"}
@@ -160,12 +152,6 @@ def test_a_template_and_the_images_environment_are_available_and_readable_folder
         assert sandbox.exec(["sh", "-c", "echo $WHO $PATH; pwd"]).out == "me /usr/local/bin:/usr/bin:/bin\n/task\n"
         assert sandbox.exec(["sh", "-c", f"cat {tmp_path}/hello; echo x > {tmp_path}/new"]).out == "hello"
     assert not (tmp_path / "new").exists()
-
-
-@needs_docker
-def test_the_error_for_a_missing_image_says_how_to_get_it(daemon: Daemon):
-    with pytest.raises(UsageError, match="docker pull nowhere:none"):
-        open_sandbox(SandboxSpec(image="nowhere:none"))
 
 
 @needs_docker
@@ -259,7 +245,9 @@ def test_only_containers_of_dead_processes_are_reaped(daemon: Daemon, sandbox: S
 
 
 @needs_docker
-def test_a_container_that_cannot_be_created_is_reported_and_leaves_nothing(daemon: Daemon):
+def test_an_image_or_container_that_cannot_be_used_is_reported_and_leaves_nothing(daemon: Daemon):
+    with pytest.raises(UsageError, match="docker pull nowhere:none"):
+        open_sandbox(SandboxSpec(image="nowhere:none"))
     backend = DockerBackend(image=IMAGE, hardening=Hardening(runtime="no-such-runtime"))
     with pytest.raises(SandboxStartFailed, match="no-such-runtime"):
         backend.start(SandboxSpec())
@@ -270,9 +258,7 @@ def test_a_container_that_cannot_be_created_is_reported_and_leaves_nothing(daemo
 @needs_docker
 def test_a_root_file_system_becomes_an_image(daemon: Daemon, tmp_path: Path):
     (tmp_path / "bin").mkdir()
-    busybox = shutil.which("busybox")
-    assert busybox
-    shutil.copy(busybox, tmp_path / "bin" / "busybox")
+    shutil.copy(shutil.which("busybox") or "", tmp_path / "bin" / "busybox")
     for name in ("sh", "cat", "echo"):
         (tmp_path / "bin" / name).symlink_to("busybox")
     image = image_from_rootfs(tmp_path, "agentgym-test:rootfs", daemon=daemon)
