@@ -40,20 +40,10 @@ def test_python_source_runs_as_a_script(sandbox: Sandbox) -> None:
     assert usage.peak_memory_mb > 45
 
 
-def test_a_traceback_shows_only_lines_of_the_script(sandbox: Sandbox) -> None:
-    result = sandbox.exec(code="def f():\n    return 1 / 0\n\nf()\n")
-    assert result.exit_code == 1
-    assert "return 1 / 0" in result.err
-    assert result.err.count("File ") == 2
-    assert "agentgym.tools" not in result.err
-
-
-@each_row("code", ["print('\ud800')", b"\xff\xfe"])
-def test_invalid_source_is_an_error_of_the_run(sandbox: Sandbox, code: str | bytes) -> None:
+@each_row("code, error", [("if:", "SyntaxError"), (b"\xff\xfe", "Error"), ("def f(): 1 / 0\nf()", "def f(): 1 / 0")])
+def test_an_error_of_the_source_is_shown(sandbox: Sandbox, code: str | bytes, error: str) -> None:
     result = sandbox.exec(code=code)
-    assert result.exit_code == 1
-    assert "Error" in result.err
-    assert sandbox.exec(code="print(1)").out == "1\n"
+    assert (result.exit_code, error in result.err, "agentgym.tools" in result.err) == (1, True, False)
 
 
 def test_runs_share_only_files(sandbox: Sandbox) -> None:
@@ -81,19 +71,6 @@ def test_invalid_arguments_are_refused(sandbox: Sandbox) -> None:
         sandbox.exec(["true"], code="1")
     with pytest.raises(UsageError, match="sequence of strings"):
         sandbox.exec("echo hi")
-
-
-def test_a_signal_is_reported(sandbox: Sandbox) -> None:
-    result = sandbox.exec(code="import ctypes; ctypes.string_at(0)")
-    assert (result.ended, result.exit_code, result.signal) == (Ended.SIGNALED, None, 11)
-    assert "SIGSEGV" in result.message
-
-
-def test_wall_time_is_limited_even_if_signals_are_ignored(sandbox: Sandbox) -> None:
-    ignore = "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
-    code = ignore + "print('before')\nwhile True: time.sleep(1)"
-    result = sandbox.exec(code=code, limits=LIMITS.but(wall_s=0.5))
-    assert (result.ended, result.exit_code, result.out) == (Ended.TIMEOUT, None, "before\n")
 
 
 def test_long_output_keeps_beginning_and_end_and_counts_the_rest(sandbox: Sandbox) -> None:

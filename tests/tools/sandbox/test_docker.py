@@ -25,7 +25,7 @@ from agentgym.tools.sandbox import (
     open_sandbox,
 )
 from agentgym.tools.sandbox.containers.backend import DockerBackend
-from agentgym.tools.sandbox.containers.daemon import Daemon, Demultiplexer, image_from_rootfs
+from agentgym.tools.sandbox.containers.daemon import Daemon, image_from_rootfs
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
 from agentgym.tools.sandbox.containers.removal import OWNER_LABEL, is_gone, labels, owner, reap
 from tests.rows import each_row
@@ -64,24 +64,6 @@ def containers(daemon: Daemon, label: str = f"{OWNER_LABEL}={owner()}") -> list[
     return [container["Id"] for container in daemon.api.containers(all=True, filters={"label": label})]
 
 
-def piece(stream: int, data: bytes) -> bytes:
-    return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
-
-
-@each_row("size", [1, 7, 9, 1000])
-def test_a_stream_is_demultiplexed_wherever_it_is_cut(size: int):
-    output = piece(1, b"frames") + piece(2, b"a warning") + piece(1, b"") + piece(1, b"\x00\xff" * 50)
-    streams = {1: b"", 2: b""}
-
-    def take(stream: int, data: bytes) -> None:
-        streams[stream] += data
-
-    pieces = Demultiplexer(take)
-    for start in range(0, len(output), size):
-        pieces.feed(output[start : start + size])
-    assert streams == {1: b"frames" + b"\x00\xff" * 50, 2: b"a warning"}
-
-
 def test_an_owner_is_gone_when_its_process_has_ended_and_not_before():
     program = f"import {owner.__module__} as o; print(o.owner(), flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=PIPE, stdout=PIPE, text=True) as child:
@@ -94,13 +76,6 @@ def test_an_owner_is_gone_when_its_process_has_ended_and_not_before():
     for label in (f"999999999-{start}-{place}.elsewhere", f"999999999-{start}-1.{place}", "", "somebody"):
         assert not is_gone(label)
     assert is_gone(f"{pid}-1{start}-{place}"), "another process has reused the id"
-
-
-def test_the_probe_names_the_address_of_a_missing_daemon(tmp_path: Path):
-    probe = DockerBackend(f"unix://{tmp_path}/no.sock").probe()
-    assert not probe.works
-    assert f"{tmp_path}/no.sock" in probe.why
-    assert "DOCKER_HOST" in probe.why
 
 
 def test_containers_have_every_isolation_option():
@@ -167,20 +142,9 @@ def test_an_image_without_python_runs_programs_and_keeps_files(bare: Sandbox):
     bare.remove("a")
     bare.restore(snapshot)
     assert bare.download() == {"a/b c": b"\x00\xff", "d": b""}
-    for call in (lambda: bare.exec(code="print(1)"), bare.bash, bare.python):
-        with pytest.raises(FileProblem, match="no python3"):
+    for call in (lambda: bare.exec(code="print(1)"), bare.bash, lambda: bare.read("../etc/passwd")):
+        with pytest.raises(FileProblem):
             call()
-
-
-@needs_docker
-@each_row(
-    "path, kind", [("nope", "not_found"), ("a", "is_directory"), ("../etc/passwd", "outside"), ("/etc", "outside")]
-)
-def test_file_errors_without_python_have_the_same_kinds(bare: Sandbox, path: str, kind: str):
-    bare.mkdir("a")
-    with pytest.raises(FileProblem) as problem:
-        bare.read(path)
-    assert problem.value.kind == kind
 
 
 @needs_docker

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,9 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.real, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
 ROOT = Path(__file__).parents[3]
-MANY, WARM_UP = 80, 15
-"""Numbers of sandboxes and runs. They exceed the largest slack, so that one leak per sandbox shows. The warm-up opens
-pools and connections."""
+MANY, WARM_UP, SLACK = 80, 15, 30
+"""Numbers of sandboxes, the first of which open pools and connections. One leak per sandbox exceeds the slack, which is
+for concurrent tests."""
 
 DRIVER = """
 import sys
@@ -83,41 +82,21 @@ def test_nothing_outlives_a_killed_driver(tier: SandboxTier, token: str):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("tier", EVERY, indirect=True)
-def test_many_sandboxes_and_runs_leave_nothing_behind(tier: SandboxTier):
-    with open_on(tier) as box:
-        for use in (lambda: open_on(tier).close(), lambda: box.exec(code="print(1)")):
-            for _ in range(WARM_UP):
-                use()
-            before, resident = eventually_steady(traces), resident_mb()
-            for _ in range(MANY):
-                use()
-            after = eventually_steady(traces)
-            assert {name: value for name, value in after.items() if value > before[name] + SLACK.get(name, 0)} == {}
-            assert resident_mb() - resident < 5
+def test_many_sandboxes_leave_nothing_behind(tier: SandboxTier):
+    def traces() -> tuple[int, ...]:
+        folders = sum(len(os.listdir(place)) for place in ("/tmp", "/dev/shm", "/run"))
+        mounts = Path("/proc/self/mounts").read_text().count("agentgym")
+        return len(os.listdir("/proc/self/fd")), len(_descendants(os.getpid())), mounts, folders
 
-
-SLACK = {"descriptors": 10, "folders": 30, "control groups": 60, "mounts of containers": 60}
-"""Connections stay open and concurrent tests start containers, but fewer than one per sandbox."""
-
-
-def traces() -> dict[str, int]:
-    """Count possible leftovers of sandboxes in this process and on the machine."""
-    controls = ("memory", "pids", "cpu", "unified", "")
-    places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    of_containers = sum("docker" in place for place in places)
-    return {
-        "descriptors": len(os.listdir("/proc/self/fd")),
-        "threads": len(os.listdir("/proc/self/task")),
-        "processes": len(_descendants(os.getpid())),
-        "mounts": len(places) - of_containers,
-        "mounts of containers": of_containers,
-        "folders": sum(len(os.listdir(place)) for place in ("/tmp", "/dev/shm", "/run")),
-        "control groups": sum(_folders(Path("/sys/fs/cgroup", control)) for control in controls),
-    }
-
-
-def _folders(place: Path) -> int:
-    return sum(1 for entry in place.iterdir() if entry.is_dir()) if place.is_dir() else 0
+    counts = []
+    for number in (WARM_UP, MANY):
+        for _ in range(number):
+            with open_on(tier) as box:
+                assert box.exec(code="print(1)").ok
+        counts.append((traces(), resident_mb()))
+    (before, resident), (_, more) = counts
+    assert eventually(lambda: all(now <= then + SLACK for then, now in zip(before, traces(), strict=True)))
+    assert more - resident < 5
 
 
 def _stat(pid: int) -> list[str]:
@@ -144,15 +123,3 @@ def _descendants(pid: int) -> list[int]:
         new = [child for parent in new for child in parents.get(str(parent), ())]
         pids += new
     return pids
-
-
-def eventually_steady(count: Callable[[], dict[str, int]]) -> dict[str, int]:
-    """Return the count once it is stable: pools are refilled and processes end in the background."""
-    last, deadline = count(), time.monotonic() + 10
-    while time.monotonic() < deadline:
-        time.sleep(0.7)
-        now = count()
-        if now == last:
-            break
-        last = now
-    return last

@@ -98,13 +98,3 @@ def test_the_output_and_reply_of_each_cell_are_separate_and_bounded(sandbox: San
         result = session.run("print('y'); import os; _ = os.write(int(os.environ['AGENTGYM_REPLY_FD']), b'r')")
         assert (result.out, result.reply) == ("y\n", b"r")
         assert session.run("1").reply == b""
-
-
-def test_background_processes_are_stopped_between_cells(sandbox: Sandbox) -> None:
-    with sandbox.bash() as session:
-        session.run("(while :; do echo . >> written; done) & until [ -s written ]; do :; done")
-        before = sandbox.read("written")
-        sandbox.exec(["sleep", "0.1"])
-        assert sandbox.read("written") == before
-        session.run(f"until [ $(wc -c < written) -gt {len(before)} ]; do :; done")
-        assert len(sandbox.read("written")) > len(before)

@@ -27,9 +27,7 @@ for root in ("/tmp", "/var/tmp", "/home", "/root", "/mnt", "/media", "/srv", "/o
 
 === change_host_file rows=2 threats=files
 def write(path, flags):
-    fd = os.open(path, flags)
-    os.write(fd, b"changed")
-    os.close(fd)
+    os.write(os.open(path, flags), b"changed")
 path = "@WRITABLE_FILE@"
 attempt("append", write, path, os.O_WRONLY | os.O_APPEND)
 attempt("write", write, path, os.O_RDWR)
@@ -73,7 +71,6 @@ with suppress(OSError):
     open("target", "w").write("changed")
 
 === symlink_swapped_while_read rows=3 threats=files session then=reads_through_the_door
-import threading
 os.makedirs("real", exist_ok=True)
 open("real/@SECRET_BASE@", "w").write("harmless")
 os.symlink("@SECRET_DIR@", "away")
@@ -107,14 +104,10 @@ def out_of_chroot():
 attempt("chroot", out_of_chroot)
 
 === devices_and_setuid rows=5 threats=privilege
-import stat, subprocess
 for name, kind, major, minor in (("c", stat.S_IFCHR, 1, 1), ("b", stat.S_IFBLK, 254, 0), ("k", stat.S_IFCHR, 1, 11)):
-    try:
+    with suppress(OSError):
         os.mknod(name, kind | 0o666, os.makedev(major, minor))
-    except OSError as error:
-        print("refused", error)
-        continue
-    attempt(f"device {major}:{minor}", lambda: os.close(os.open(name, os.O_RDONLY | os.O_NONBLOCK)))
+        attempt(f"device {major}:{minor}", lambda: os.close(os.open(name, os.O_RDONLY | os.O_NONBLOCK)))
 before = (os.getuid(), os.geteuid(), os.getgid())
 for call, args in ((os.setuid, (0,)), (os.setgid, (0,)), (os.setgroups, ([0],)), (os.setresuid, (0, 0, 0))):
     with suppress(OSError):
@@ -123,15 +116,9 @@ if 0 in (os.geteuid(), os.getegid()) and before[1]:
     breach("became root", os.geteuid(), os.getegid())
 for command in (["su", "-c", "id -u"], ["sudo", "-n", "id", "-u"], ["mount", "-t", "tmpfs", "none", "."],
                 ["newuidmap", str(os.getpid()), "0", "0", "1"]):
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=3)
-        if done.returncode == 0:
-            breach("ran", command, done.stdout[:100])
-    except (OSError, subprocess.SubprocessError) as error:
-        print("refused", error)
+    attempt(command, lambda: subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=3))
 
 === things_that_are_no_files rows=10 threats=files then=reads_no_special_file
-import socket
 for name in ("pipe", "socket", "device", "folder"):
     with suppress(OSError):
         if name == "pipe":

@@ -28,7 +28,7 @@ for place in [p for p in sys.path if os.path.isdir(p) and os.path.abspath(p) != 
     attempt("beside the library in " + place, lambda: open(place + "/agentgym-attack-@TOKEN@.py", "a").close())
 
 === poisoned_memory rows=44,46 stays_inside
-import builtins, signal
+import builtins
 builtins.print = lambda *args, **named: os.write(1, b"BREACH: patched\n")
 sys.stdout.write("DONE\n")
 sys.stdout.flush()
@@ -53,7 +53,6 @@ hash -r
 true
 
 === process_that_waits_for_the_next_run rows=19,44 threats=daemons stays_inside then=nothing_more_is_written
-import time
 if os.fork() == 0:
     if os.fork() == 0:
         os.setsid()
@@ -66,10 +65,8 @@ if os.fork() == 0:
 os.wait()
 
 === locks_itself_out rows=46 stays_inside may_lose
-import fcntl
 open("data", "w").write("x")
-for name in ("data",):
-    os.chmod(name, 0)
+os.chmod("data", 0)
 os.chmod(".", 0)
 
 === zip_bomb rows=41 threats=disk stays_inside expects=disk,exited wall_s=patient

@@ -31,7 +31,6 @@ if total > 300:
     breach("took", total, "MB")
 
 === many_processes_share_the_bomb rows=23 threats=total_memory stays_inside expects=exited,memory wall_s=patient
-import time
 children = set()
 for _ in range(12):
     try:
@@ -77,7 +76,6 @@ name = ctypes.create_string_buffer(b"agentgym-attack-@TOKEN@")
 print("mq_open", syscall(240, 180, ctypes.addressof(name), os.O_CREAT | os.O_RDWR, 0o666, 0))
 
 === pipes_full_of_memory rows=11 threats=total_memory stays_inside
-import fcntl
 total = 0
 with suppress(OSError):
     for _ in range(2000):
@@ -100,7 +98,7 @@ print("DONE", flush=True)
 repr(Deep())
 
 === segmentation_fault rows=24 stays_inside expects=signaled then=no_core_file
-import ctypes, resource
+import ctypes
 with suppress(ValueError, OSError):
     resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20))
     breach("core files may be written")
@@ -108,7 +106,6 @@ sys.stdout.flush()
 ctypes.string_at(1)
 
 === raises_its_own_limits rows=38 threats=privilege may_lose then=still_answers
-import resource
 for name in ("AS", "CPU", "FSIZE", "NPROC", "NOFILE", "CORE", "MEMLOCK", "MSGQUEUE", "RTPRIO", "NICE"):
     which = getattr(resource, "RLIMIT_" + name, None)
     if which is None:

@@ -6,7 +6,6 @@ from tests.tools.sandbox.attacks.attack import parse_attacks
 
 ATTACKS = parse_attacks(r"""
 === tcp_to_this_machine rows=32 threats=network
-import socket
 for family, address in ((socket.AF_INET, ("127.0.0.1", @TCP@)), (socket.AF_INET, ("@ADDRESS@", @TCP@)),
                         (socket.AF_INET, ("0.0.0.0", @TCP@)), (socket.AF_INET6, ("::1", @TCP@)),
                         (socket.AF_INET6, ("::ffff:127.0.0.1", @TCP@))):
@@ -27,7 +26,6 @@ def multipath():
 attempt("multipath", multipath)
 
 === udp_and_names rows=32 threats=network
-import socket
 def send(address):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.settimeout(0.5)
@@ -42,7 +40,6 @@ attempt("cloud metadata", socket.create_connection, ("169.254.169.254", 80), 0.5
 attempt("bash", lambda: os.system("bash -c 'exec 3<>/dev/tcp/127.0.0.1/@TCP@' 2>/dev/null") and 1 / 0)
 
 === listens_to_this_machine rows=32 threats=network session then=nobody_listens
-import socket, threading
 def serve(server):
     while True:
         one, _ = server.accept()
@@ -57,7 +54,6 @@ for address in ("0.0.0.0", "127.0.0.1"):
         break
 
 === unix_sockets_of_this_machine rows=33 threats=network
-import socket
 for address in ("@UNIX@", "\0@ABSTRACT@", "/var/run/docker.sock", "/run/docker.sock", "/run/dbus/system_bus_socket",
                 "/run/systemd/private", "/proc/@DRIVER@/root@UNIX@"):
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
@@ -78,7 +74,6 @@ for address in ("@UNIX@", "\0@ABSTRACT@", "/var/run/docker.sock", "/run/docker.s
     attempt("pair to " + repr(address), pair)
 
 === unusual_socket_families rows=34 threats=network
-import socket
 names = {16: "netlink", 17: "packet", 21: "rds", 29: "can", 30: "tipc", 31: "bluetooth", 38: "alg", 39: "nfc",
          40: "vsock", 41: "kcm", 42: "qipcrtr", 43: "smc", 44: "xdp", 15: "key", 3: "ax25", 24: "pppox"}
 for number, name in names.items():

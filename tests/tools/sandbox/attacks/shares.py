@@ -14,7 +14,6 @@ paths += [os.getcwd(), sys.executable, os.path.realpath(sys.executable), os.__fi
 ATTACKS = parse_attacks(
     r"""
 === queues_signals rows=36,48 threats=kernel_quotas stays_inside
-import signal
 number = signal.SIGRTMIN + 3
 signal.pthread_sigmask(signal.SIG_BLOCK, [number])
 for _ in range(3000):
@@ -43,12 +42,11 @@ if not ARM:
 forbidden("the priority of all of the user's processes", 141, 140, 2, 0, 19)
 forbidden("the disk priority of all of the user's processes", 251, 30, 3, 0, 3 << 13)
 forbidden("large pages", 9, 222, 0, 1 << 21, 3, 0x40022, -1, 0)
-import resource
 if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0):
     breach("the host may be given what has crashed: 0 holds back files only")
 
 === uses_up_what_is_counted rows=36,48 threats=kernel_quotas stays_inside edge session then=a_neighbour_gets_its_share
-import array, select, signal, socket
+import array, select
 number = signal.SIGRTMIN + 3
 signal.pthread_sigmask(signal.SIG_BLOCK, [number])
 kept = []
@@ -78,7 +76,6 @@ until_refused("watches", watch, 100)
 
 === locks_common_files rows=48 threats=file_locks stays_inside edge session with=common_files
 === then=nobody_sees_the_locks
-import fcntl
 kept = []
 for path in paths:
     with suppress(OSError):
