@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from agentgym.tools.sandbox import (
     open_sandbox,
 )
 from agentgym.tools.sandbox.containers.backend import DockerBackend
-from agentgym.tools.sandbox.containers.daemon import Daemon, image_from_rootfs
+from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
 from agentgym.tools.sandbox.containers.removal import OWNER_LABEL, is_gone, labels, owner, reap
 from tests.rows import each_row
@@ -217,15 +216,3 @@ def test_an_image_or_container_that_cannot_be_used_is_reported_and_leaves_nothin
         backend.start(SandboxSpec())
     assert not backend.containers
     backend.close()
-
-
-@needs_docker
-def test_a_root_file_system_becomes_an_image(daemon: Daemon, tmp_path: Path):
-    (tmp_path / "bin").mkdir()
-    shutil.copy(shutil.which("busybox") or "", tmp_path / "bin" / "busybox")
-    for name in ("sh", "cat", "echo"):
-        (tmp_path / "bin" / name).symlink_to("busybox")
-    image = image_from_rootfs(tmp_path, "agentgym-test:rootfs", daemon=daemon)
-    with open_sandbox(SandboxSpec(image=image)) as sandbox:
-        assert sandbox.exec(["echo", "hello"]).stdout == b"hello\n"
-    daemon.api.remove_image(image, force=True)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -25,42 +24,15 @@ from agentgym.tools.sandbox import (
     open_sandbox,
 )
 from agentgym.tools.sandbox.remote import RemoteBackend
+from tests.tools.sandbox.attacks.server import Server
 from tests.waiting import eventually, is_running
 
 pytestmark = pytest.mark.real
 
 
-class Server:
-    """`agentgym serve sandbox` in a separate process."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.token_file = folder / "token"
-        command = [sys.executable, "-m", "agentgym", "serve", "sandbox", "--token-file", str(self.token_file), *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout
-        self.lines = [""]
-        while not self.lines[-1].startswith("Listening on "):
-            line = self.process.stdout.readline()
-            assert line, f"the server ended: {self.lines}"
-            self.lines.append(line.strip())
-        self.url = self.lines[-1].removeprefix("Listening on ")
-        self.token = self.token_file.read_text().strip()
-
-    def number_of_sandboxes(self) -> int:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx.get(self.url, headers=headers, trust_env=False).json()["open"]
-
-    def stop(self) -> int:
-        self.process.terminate()
-        code = self.process.wait(30)
-        assert self.process.stdout
-        self.process.stdout.close()
-        return code
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(tmp_path_factory.mktemp("server"), "--sandboxes", "8")
+def server() -> Iterator[Server]:
+    running = Server("--sandboxes", "8")
     yield running
     running.stop()
 
@@ -93,21 +65,6 @@ def test_runs_sessions_files_limits_and_templates_work_as_in_a_local_sandbox(bac
         backend.start(SandboxSpec(readable=(tmp_path,)))
 
 
-def test_opening_on_a_full_server_is_retried_for_a_while(server: Server, backend: RemoteBackend):
-    sandboxes = [open_sandbox(backend=backend) for _ in range(8)]
-    with (
-        contextlib.closing(RemoteBackend(server.url, server.token, busy_s=0.5)) as hasty,
-        pytest.raises(SandboxStartFailed, match="8 sandboxes"),
-    ):
-        open_sandbox(backend=hasty)
-    with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(open_sandbox, backend=backend)
-        sandboxes.pop().close()
-        sandboxes.append(waiting.result())
-    for sandbox in sandboxes:
-        sandbox.close()
-
-
 def test_a_wrong_token_and_a_missing_server_are_reported(server: Server):
     with contextlib.closing(RemoteBackend(server.url, "wrong" * 5)) as stranger:
         with pytest.raises(UsageError, match="token"):
@@ -120,8 +77,8 @@ def test_a_wrong_token_and_a_missing_server_are_reported(server: Server):
         nowhere.start(SandboxSpec())
 
 
-def test_a_stopped_servers_sandboxes_are_gone_and_reported_lost(tmp_path: Path):
-    server = Server(tmp_path)
+def test_a_stopped_servers_sandboxes_are_gone_and_reported_lost():
+    server = Server()
     backend = RemoteBackend(server.url, server.token)
     sandbox = open_sandbox(backend=backend)
     mark = f"sleep 77.{os.getpid()}"
@@ -136,8 +93,8 @@ def test_a_stopped_servers_sandboxes_are_gone_and_reported_lost(tmp_path: Path):
     backend.close()
 
 
-def test_a_dead_client_leaves_no_sandbox(tmp_path: Path):
-    server = Server(tmp_path, "--silent", "1")
+def test_a_dead_client_leaves_no_sandbox():
+    server = Server("--silent", "1")
     program = f"""
 import os
 from agentgym.tools.sandbox import SandboxSpec
@@ -146,13 +103,14 @@ RemoteBackend({server.url!r}, {server.token!r}).start(SandboxSpec())
 os._exit(7)
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 7
-    assert eventually(lambda: server.number_of_sandboxes() == 0)
+    headers = {"Authorization": f"Bearer {server.token}"}
+    assert eventually(lambda: httpx.get(server.url, headers=headers, trust_env=False).json()["open"] == 0)
     server.stop()
 
 
 @pytest.mark.nightly
-def test_an_idle_client_keeps_its_sandbox(tmp_path: Path):
-    server = Server(tmp_path, "--silent", "1")
+def test_an_idle_client_keeps_its_sandbox():
+    server = Server("--silent", "1")
     backend = RemoteBackend(server.url, server.token)
     with open_sandbox(backend=backend) as sandbox:
         time.sleep(3)

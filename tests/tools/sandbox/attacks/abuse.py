@@ -113,17 +113,8 @@ def template_links_lead_nowhere(scene: Scene) -> Iterator[str]:
 
 
 def survives_a_hostile_environment(scene: Scene) -> Iterator[str]:
-    env = {
-        "LD_PRELOAD": "/no/such.so",
-        "PYTHONHOME": "/nowhere",
-        "PYTHONPATH": "/nowhere",
-        "PATH": "",
-        "AGENTGYM_REPLY_FD": "0",
-        "LC_ALL": "xx",
-        "TZ": ":/etc/shadow",
-        "IFS": "x",
-        "BASH_ENV": "/dev/stdin",
-    }
+    env = {"LD_PRELOAD": "/no/such.so", "PYTHONHOME": "/nowhere", "PYTHONPATH": "/nowhere", "BASH_ENV": "/dev/stdin"}
+    env |= {"PATH": "", "AGENTGYM_REPLY_FD": "0", "LC_ALL": "xx", "TZ": ":/etc/shadow", "IFS": "x"}
     limits = LIMITS.but(wall_s=2.0)
     yield from _survives("python", lambda: scene.sandbox.exec(code="print(1)", env=env, limits=limits))
     yield from _survives("bash", lambda: scene.sandbox.exec(["bash", "-c", "echo"], env=env, limits=limits))

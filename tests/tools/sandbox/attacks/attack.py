@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from agentgym.tools.sandbox.backend import Threat
@@ -32,14 +31,6 @@ FELLED = frozenset({Ended.EXITED, Ended.SIGNALED, Ended.KILLED, Ended.TIMEOUT})
 """The possible ends of a program that attacks its own supervisor."""
 
 
-class Way(StrEnum):
-    """How the program is run."""
-
-    EXEC = "exec"
-    SESSION = "session"
-    """As a cell of a live session."""
-
-
 @dataclass(frozen=True)
 class Attack:
     """One attack."""
@@ -47,7 +38,7 @@ class Attack:
     name: str
     program: str
     rows: tuple[int, ...]
-    """The cases in the table of hostile inputs that it represents."""
+    """The cases of hostile inputs that it represents."""
     threats: tuple[Threat, ...] = ()
     """The threats that a backend must hold for the attack to fail; empty if every backend must withstand it."""
     language: str = "python"
@@ -56,7 +47,8 @@ class Attack:
     """The exit code of a program that ends by itself; negative for any."""
     wall_s: float | None = None
     cpu_s: float | None = None
-    way: Way = Way.EXEC
+    in_session: bool = False
+    """Whether it is a cell of a live session."""
     then: str = ""
     """The name of the host's step after the program (see `steps.py`)."""
     finishes: bool = True
@@ -96,6 +88,12 @@ def outlast(*what):
     # By now the limit has ended the program, or it was exceeded.
     time.sleep(20)
     breach(*what)
+def fill(path, mb):
+    with open(path, "wb") as file:
+        file.write(bytes(mb << 20))
+def spin():
+    while True:
+        pass
 def marked():
     try:
         open("/proc/self/comm", "w").write("ag@TOKEN@")
@@ -130,7 +128,7 @@ def forbidden(what, number, arm, *args):
 
 _FLAGS: dict[str, dict[str, Any]] = {
     "bash": {"language": "bash"},
-    "session": {"way": Way.SESSION},
+    "session": {"in_session": True},
     "unfinished": {"finishes": False},
     **{name: {name: True} for name in ("stays_inside", "edge", "may_lose")},
 }

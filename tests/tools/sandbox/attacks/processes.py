@@ -88,13 +88,11 @@ for number in range(1, 65):
     with suppress(OSError, ValueError):
         signal.signal(number, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
-while True:
-    pass
+spin()
 
 === uses_up_its_processor_time rows=21 threats=cpu stays_inside expects=cpu wall_s=patient cpu_s=1
 signal.signal(signal.SIGXCPU, signal.SIG_IGN)
-while True:
-    pass
+spin()
 
 === sleeps_for_ever rows=21 threats=cpu stays_inside bash expects=clock wall_s=short
 trap '' TERM INT HUP QUIT
@@ -112,9 +110,6 @@ print(len(str(3 ** (10 ** 8))) if sys.set_int_max_str_digits(0) is None else 0)
 import re; re.match('(a+)+$', 'a' * 40 + 'b')
 
 === session_works_between_cells rows=19,21 threats=idle_cpu stays_inside session then=sessions_rest
-def spin():
-    while True:
-        pass
 for alone in (False, True):
     if os.fork() == 0:
         os.setsid() if alone else None
@@ -141,9 +136,6 @@ for number in (signal.SIGALRM, signal.SIGIO):
     signal.signal(number, lambda *_: os.kill(0, CONT))
 signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
 libc.prctl(1, CONT, 0, 0, 0)
-def spin():
-    while True:
-        pass
 def wake():
     while True:
         os.kill(os.getppid(), CONT)

@@ -6,12 +6,10 @@ from tests.tools.sandbox.attacks.attack import parse_attacks
 
 ATTACKS = parse_attacks(r"""
 === disk_full_of_files rows=6 threats=disk stays_inside expects=disk,exited wall_s=patient
-block = os.urandom(1 << 20)
 with suppress(OSError):
     for number in range(32):
         for folder in (".", os.environ.get("TMPDIR", "/tmp")):
-            with open(f"{folder}/fill{number}", "wb") as file:
-                file.write(block)
+            fill(f"{folder}/fill{number}", 1)
     outlast("wrote 64 MB")
 
 === disk_full_of_unlinked_files rows=6 threats=disk stays_inside expects=disk,exited wall_s=patient
@@ -30,8 +28,7 @@ with suppress(OSError):
 with suppress(OSError):
     for number in range(16):
         os.mkdir(f"d{number}")
-        with open(f"d{number}/file", "wb") as file:
-            file.write(bytes(6 << 20))
+        fill(f"d{number}/file", 6)
         os.chmod(f"d{number}", 0)
     outlast("hid 96 MB")
 
@@ -50,8 +47,7 @@ with suppress(OSError):
         os.mkdir("d" * 200)
         os.chdir("d" * 200)
     for number in range(16):
-        with open(f"file{number}", "wb") as file:
-            file.write(bytes(6 << 20))
+        fill(f"file{number}", 6)
     outlast("hid 96 MB")
 
 === one_large_file rows=6 threats=disk stays_inside expects=disk,exited,file_size
@@ -74,12 +70,7 @@ true
 === inode_flood rows=7 threats=inodes stays_inside expects=exited,files wall_s=patient
 with suppress(OSError):
     for made in range(2500):
-        if made % 3 == 0:
-            open(f"f{made}", "w").close()
-        elif made % 3 == 1:
-            os.mkdir(f"d{made}")
-        else:
-            os.symlink("x", f"s{made}")
+        (os.mkdir, lambda name: fill(name, 0), lambda name: os.symlink("x", name))[made % 3](f"f{made}")
     outlast("made 2,500 files")
 
 === a_million_small_files rows=7 threats=inodes stays_inside expects=disk,exited,files wall_s=patient
@@ -103,15 +94,13 @@ for number in range(20):
 === leaves_the_disk_full rows=46,6 threats=disk stays_inside may_lose expects=disk,exited
 with suppress(OSError):
     for number in range(100):
-        with open(f"fill{number}", "wb") as file:
-            file.write(os.urandom(1 << 20))
+        fill(f"fill{number}", 1)
 
 === unpleasant_names rows=9 stays_inside then=lists_and_downloads
 for name in (b"new\nline", b"\xff\xfe invalid", b"n" * 255, b"-rf", b"*", b"$(touch x)", b"a\\..\\b", b" ",
              b"\x1b[31m"):
-    with suppress(OSError):
-        with open(name, "wb") as file:
-            file.write(b"x")
+    with suppress(OSError), open(name, "wb") as file:
+        file.write(b"x")
 os.mkdir("shut")
 open("shut/inner", "w").write("x")
 os.chmod("shut/inner", 0)
@@ -128,12 +117,10 @@ os.mkdir("shut/in")
 os.chmod("shut", 0o500)
 
 === names_too_long_for_a_frame rows=9 stays_inside then=lists_and_downloads
-depth, name = 0, b"\xff" * 255
 with suppress(OSError):
-    for depth in range(120):
-        os.mkdir(name)
-        os.chdir(name)
-print(depth)
+    for _ in range(120):
+        os.mkdir(b"\xff" * 255)
+        os.chdir(b"\xff" * 255)
 
 === file_that_is_leased rows=9 stays_inside session then=lists_and_downloads
 open("leased", "w").write("x")
@@ -143,12 +130,10 @@ with suppress(OSError):
 fcntl.flock(held, fcntl.LOCK_EX)
 
 === deep_folders rows=9 stays_inside then=lists_and_downloads
-depth = 0
 with suppress(OSError):
-    for depth in range(450):
+    for _ in range(450):
         os.mkdir("d" * 40)
         os.chdir("d" * 40)
-print(depth)
 
 === destroys_its_workspace rows=46 threats=files may_lose
 import shutil

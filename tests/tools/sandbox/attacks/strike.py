@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from agentgym.base.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.sandbox import Ended, Result, Sandbox
 from tests.tools.sandbox.attacks import abuse, sequels, steps
-from tests.tools.sandbox.attacks.attack import ENDS, Attack, Way
+from tests.tools.sandbox.attacks.attack import ENDS, Attack
 from tests.tools.sandbox.attacks.host import Host, problems_of, resident_mb
 from tests.tools.sandbox.attacks.steps import SPEC, Opener, Scene
 
@@ -81,7 +81,7 @@ def _run(attack: Attack, scene: Scene, problems: list[str]) -> str:
         problems += _judged(attack, scene, scene.result)
         if attack.then:
             problems += _step(attack, scene)
-        if attack.way is Way.SESSION and scene.session is not None:
+        if attack.in_session and scene.session is not None:
             scene.session.close()
     if alive := scene.host.survivors():
         problems.append(f"{len(alive)} processes outlived the run")
@@ -103,7 +103,7 @@ def _step(attack: Attack, scene: Scene) -> Iterator[str]:
 
 def _execute(attack: Attack, scene: Scene) -> Result:
     source = attack.source(scene.facts)
-    if attack.way is Way.SESSION:
+    if attack.in_session:
         return scene.live().run(source, limits=attack.limits)
     if attack.language == "python":
         return scene.sandbox.exec(code=source, limits=attack.limits)
