@@ -100,21 +100,6 @@ def test_settings_that_weaken_the_isolation_are_declared():
 
 
 @needs_docker
-def test_runs_sessions_and_files_work(sandbox: Sandbox):
-    assert sandbox.tier is SandboxTier.DOCKER
-    result = sandbox.exec(code="import sys; print(sys.stdin.read() * 2); sys.exit(3)", stdin="ab")
-    assert (result.stdout, result.exit_code) == (b"abab\n", 3)
-    session, shell = sandbox.python(), sandbox.bash()
-    session.run("x = 20")
-    shell.run("cd /tmp; y=5")
-    assert session.run("x + 1").stdout == b"21\n"
-    assert shell.run("echo $y $PWD").stdout == b"5 /tmp\n"
-    sandbox.write("a/b", b"\x00\xff" * 100_000)
-    assert sandbox.read("a/b") == b"\x00\xff" * 100_000
-    assert list(sandbox.download()) == ["a/b"]
-
-
-@needs_docker
 def test_a_template_and_the_images_environment_are_available_and_readable_folders_not_changed(
     daemon: Daemon, tmp_path: Path
 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,7 +19,6 @@ from agentgym.tools.sandbox.serve import SandboxOffer, Serving, make_app
 from agentgym.tools.sandbox.spec import SandboxLimits, SandboxSpec, SandboxTier
 from tests.rows import each_row
 from tests.serving_cases import HANG_S, Running
-from tests.tools.sandbox.clock import Clock
 
 TOKEN = "a-token-for-this-test"
 
@@ -121,7 +121,7 @@ def test_sandboxes_clients_and_kinds_are_bounded_and_closing_makes_room(
 
 
 def test_only_sandboxes_of_silent_clients_are_closed_and_in_the_end_all(monkeypatch: pytest.MonkeyPatch):
-    clock = Clock()
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
     monkeypatch.setattr("agentgym.tools.sandbox.leases.time", clock)
     leases = Leases(at_most=3, silent_s=0.2)
     silent, talking, renewed = Echo(), Echo(), Echo()
