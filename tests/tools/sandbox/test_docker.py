@@ -19,7 +19,6 @@ from agentgym.tools.sandbox import (
     SandboxLimits,
     SandboxSpec,
     SandboxStartFailed,
-    SandboxTier,
     Threat,
     open_sandbox,
 )
