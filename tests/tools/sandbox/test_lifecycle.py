@@ -111,9 +111,10 @@ def test_a_zygote_that_died_is_replaced() -> None:
     with open_on(SandboxTier.NAMESPACES) as sandbox:
         started = backend(SandboxTier.NAMESPACES)
         assert isinstance(started, NamespacesBackend)
-        for zygote in started.zygotes():
+        killed = [*started.zygotes()]
+        for zygote in killed:
             os.kill(zygote.pid, signal.SIGKILL)
         assert eventually(lambda: not sandbox.health())
-    assert eventually(lambda: not any(zygote.alive for zygote in started.zygotes()))
+    assert eventually(lambda: not any(zygote.alive for zygote in killed))
     with open_on(SandboxTier.NAMESPACES) as sandbox:
         assert sandbox.exec(code="print(1)").out == "1\n"

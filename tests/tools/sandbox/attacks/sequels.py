@@ -119,9 +119,11 @@ for path in [path for path in paths if path not in here]:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             print("BREACH: sees a lock on", path, error)
-        query = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
-        if struct.unpack("hhqqi4x", fcntl.fcntl(fd, fcntl.F_GETLK, query))[0] != fcntl.F_UNLCK:
-            print("BREACH: sees a record lock on", path)
+        with suppress(OSError):
+            query = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+            if struct.unpack("hhqqi4x", fcntl.fcntl(fd, fcntl.F_GETLK, query))[0] != fcntl.F_UNLCK:
+                print("BREACH: sees a record lock on", path)
+        os.close(fd)
 print("looked")
 """
 )

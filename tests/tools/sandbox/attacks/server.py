@@ -44,10 +44,9 @@ class Server:
             assert line, "the server of sandboxes did not start"
             self.url, self.token = line.split()[-1], token_file.read_text().strip()
 
-    def stop(self) -> int:
+    def stop(self) -> None:
         self.process.terminate()
         self.process.communicate()
-        return self.process.returncode
 
 
 @functools.cache
