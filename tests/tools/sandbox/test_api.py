@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +11,6 @@ from agentgym.base.errors import ToolError, UsageError
 from agentgym.tools.sandbox import (
     Ended,
     Sandbox,
-    SandboxLimits,
     SandboxSpec,
     SandboxTier,
     open_sandbox,
@@ -36,56 +35,15 @@ def test_python_source_runs_as_a_script(sandbox: Sandbox) -> None:
     result = sandbox.exec(code=code, stdin="input")
     assert (result.out, result.err, result.exit_code) == ("__main__ 1 True input\n", "", 3)
     assert result.ended is Ended.EXITED
+    usage = sandbox.exec(code="x = bytearray(50_000_000)\nsum(range(3_000_000))").usage
+    assert usage.cpu_s > 0
+    assert usage.peak_memory_mb > 45
 
 
-def test_a_traceback_shows_only_lines_of_the_script(sandbox: Sandbox) -> None:
-    result = sandbox.exec(code="def f():\n    return 1 / 0\n\nf()\n")
-    assert result.exit_code == 1
-    assert "return 1 / 0" in result.err
-    assert result.err.count("File ") == 2
-    assert "agentgym.tools" not in result.err
-    result = sandbox.exec(code="x = 1\nif x\n    pass\n")
-    assert (result.exit_code, "if x" in result.err, "SyntaxError" in result.err) == (1, True, True)
-
-
-@each_row("code", ["print('a\0b')", "print('\ud800')", b"\xff\xfe", "\t\ufeff x"])
-def test_invalid_source_is_an_error_of_the_run(sandbox: Sandbox, code: str | bytes) -> None:
+@each_row("code, error", [("if:", "SyntaxError"), (b"\xff\xfe", "Error"), ("def f(): 1 / 0\nf()", "def f(): 1 / 0")])
+def test_an_error_of_the_source_is_shown(sandbox: Sandbox, code: str | bytes, error: str) -> None:
     result = sandbox.exec(code=code)
-    assert result.exit_code == 1
-    assert "Error" in result.err
-    assert sandbox.exec(code="print(1)").out == "1\n"
-
-
-def test_exit_functions_threads_and_open_files_are_completed(sandbox: Sandbox) -> None:
-    code = (
-        "import atexit, threading, time\n"
-        "atexit.register(print, 'at exit')\n"
-        "file = open('unclosed.txt', 'w'); file.write('kept')\n"
-        "threading.Thread(target=lambda: (time.sleep(0.1), print('thread'))).start()\n"
-    )
-    assert sandbox.exec(code=code).out == "thread\nat exit\n"
-    assert sandbox.read("unclosed.txt") == b"kept"
-
-
-def test_runs_share_only_files(sandbox: Sandbox) -> None:
-    sandbox.exec(code="import builtins, os, json\nbuiltins.x = json.x = 1\nos.environ['X'] = '1'\nopen('f', 'w')")
-    result = sandbox.exec(
-        code="import builtins, os, json\nprint(hasattr(builtins, 'x'), hasattr(json, 'x'), 'X' in os.environ)"
-    )
-    assert result.out == "False False False\n"
-    assert "f" in [entry.path for entry in sandbox.list()]
-
-
-def test_modules_of_the_workspace_can_be_imported(sandbox: Sandbox) -> None:
-    sandbox.write("package/helper.py", "VALUE = 42\n")
-    assert sandbox.exec(code="from package.helper import VALUE; print(VALUE)").out == "42\n"
-
-
-def test_multiprocessing_works_within_the_limits(sandbox: Sandbox) -> None:
-    if sandbox.tier is SandboxTier.LANDLOCK:
-        pytest.skip("semaphores live in /dev/shm, which is the host's in this tier")
-    code = "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as p: print(p.map(abs, [-1, 2]))"
-    assert sandbox.exec(code=code).out == "[1, 2]\n"
+    assert (result.exit_code, error in result.err, "agentgym.tools" in result.err) == (1, True, False)
 
 
 def test_programs_run_with_arguments_environment_and_folder(sandbox: Sandbox) -> None:
@@ -93,13 +51,7 @@ def test_programs_run_with_arguments_environment_and_folder(sandbox: Sandbox) ->
     argv = ["bash", "-c", 'echo "$1 $X"; basename "$PWD"; cat; exit 7', "name", "it's"]
     result = sandbox.exec(argv, env={"X": "y"}, cwd="inner", stdin=b"\xff")
     assert (result.stdout, result.exit_code) == (b"it's y\ninner\n\xff", 7)
-    for python in ("python", "python3"):
-        assert sandbox.exec([python, "-c", "print(6 * 7)"]).out == "42\n"
-
-
-def test_a_missing_program_is_reported_as_by_a_shell(sandbox: Sandbox) -> None:
-    result = sandbox.exec(["no-such-program"])
-    assert (result.exit_code, result.err) == (127, "no-such-program: command not found\n")
+    assert sandbox.exec(["no-such-program"]).exit_code == 127
 
 
 def test_invalid_arguments_are_refused(sandbox: Sandbox) -> None:
@@ -112,59 +64,11 @@ def test_invalid_arguments_are_refused(sandbox: Sandbox) -> None:
         sandbox.exec("echo hi")
 
 
-def test_a_signal_is_reported(sandbox: Sandbox) -> None:
-    result = sandbox.exec(code="import ctypes; ctypes.string_at(0)")
-    assert (result.ended, result.exit_code, result.signal) == (Ended.SIGNALED, None, 11)
-    assert "SIGSEGV" in result.message
-
-
-def test_wall_time_is_limited_even_if_signals_are_ignored(sandbox: Sandbox) -> None:
-    ignore = "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
-    code = ignore + "print('before')\nwhile True: time.sleep(1)"
-    result = sandbox.exec(code=code, limits=LIMITS.but(wall_s=0.5))
-    assert (result.ended, result.exit_code, result.out) == (Ended.TIMEOUT, None, "before\n")
-
-
-def test_long_output_keeps_beginning_and_end_and_counts_the_rest(sandbox: Sandbox) -> None:
-    result = sandbox.exec(code="print('a' + 'x' * 500_000 + 'b')", limits=LIMITS.but(output_bytes=10_000))
-    assert result.ok
-    assert result.out.startswith("axx")
-    assert result.out.endswith("xxb\n")
-    assert result.cut == (500_003 - 10_000, 0)
-    assert "[... 490003 bytes cut ...]" in result.out
-
-
-def test_a_flood_of_output_ends_the_run(sandbox: Sandbox) -> None:
-    result = sandbox.exec(["bash", "-c", "yes >&2"], limits=LIMITS.but(output_bytes=10_000))
-    assert result.ended is Ended.OUTPUT
-    assert len(result.stderr) < 11_000
-
-
 def test_the_reply_descriptor_is_separate_from_the_output(sandbox: Sandbox) -> None:
     code = "import os; print('out'); os.write(int(os.environ['AGENTGYM_REPLY_FD']), b'\\0answer')"
     result = sandbox.exec(code=code)
     assert (result.stdout, result.reply) == (b"out\n", b"\0answer")
     assert sandbox.exec(["bash", "-c", "echo hi >&$AGENTGYM_REPLY_FD"]).reply == b"hi\n"
-
-
-def test_large_input_and_output_are_complete(sandbox: Sandbox) -> None:
-    data = bytes(range(256)) * 4000
-    result = sandbox.exec(["cat"], stdin=data, limits=LIMITS.but(output_bytes=2_000_000))
-    assert result.stdout == data
-    assert sandbox.exec(["true"], stdin=data).ok
-
-
-def test_the_drivers_environment_is_not_visible(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
-    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
-    names = sandbox.exec(["env"]).out
-    assert "SECRET_TOKEN" not in names
-    assert "HOME=" in names
-
-
-def test_usage_is_reported(sandbox: Sandbox) -> None:
-    usage = sandbox.exec(code="x = bytearray(50_000_000)\nsum(range(3_000_000))").usage
-    assert usage.cpu_s > 0
-    assert usage.peak_memory_mb > 45
 
 
 def test_preloaded_modules_and_readable_folders_are_available(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -182,22 +86,11 @@ def test_preloaded_modules_and_readable_folders_are_available(tmp_path_factory: 
         assert sandbox.exec(["bash", "-c", f"echo x > {folder}/note.txt"]).exit_code == 1
 
 
-def test_environment_and_workdir_of_the_spec_are_used() -> None:
-    spec = SandboxSpec(workdir="/testbed", environment={"A": "b"}, limits=LIMITS)
-    with open_on(SandboxTier.NAMESPACES, spec) as sandbox:
-        assert sandbox.exec(["bash", "-c", "pwd; echo $A"]).out == "/testbed\nb\n"
-
-
 def test_a_weak_tier_must_be_allowed() -> None:
     with pytest.raises(UsageError, match="allow_weak"):
         open_sandbox(backend="rlimits")
     with pytest.raises(UsageError, match="choose one of"):
         open_sandbox(backend="chroot")
-
-
-def test_the_notes_name_threats_that_are_not_held() -> None:
-    with open_on(SandboxTier.RLIMITS) as sandbox:
-        assert sandbox.notes.startswith("rlimits: not fully held: files")
 
 
 async def _use_async() -> tuple[str, str, bytes]:
@@ -210,16 +103,7 @@ async def _use_async() -> tuple[str, str, bytes]:
 
 
 def test_the_asynchronous_interface_works_alike() -> None:
-    import asyncio
-
     assert asyncio.run(_use_async()) == ("5\n", "21\n", b"file")
-
-
-def test_invalid_limits_and_specs_are_refused() -> None:
-    with pytest.raises(UsageError, match="wall_s"):
-        SandboxLimits(wall_s=0)
-    with pytest.raises(UsageError, match="lies inside the workspace"):
-        SandboxSpec(readable=(Path("/work/library"),))
 
 
 def test_random_numbers_differ_between_runs_and_their_forks(tier: SandboxTier) -> None:
@@ -236,19 +120,3 @@ def test_sets_print_in_the_same_order_in_every_sandbox(tier: SandboxTier) -> Non
         with open_on(tier) as sandbox:
             outputs |= {sandbox.exec(code=code).stdout, sandbox.exec(["python", "-c", code]).stdout}
     assert len(outputs) == 1
-
-
-def test_a_run_starts_with_one_thread_and_can_start_more(tier: SandboxTier) -> None:
-    code = (
-        "import os, threading\n"
-        "print(threading.main_thread().native_id == threading.get_native_id(), threading.active_count())\n"
-        "threading.Thread(target=lambda: print('done')).start()\n"
-    )
-    with open_on(tier) as sandbox:
-        assert sandbox.exec(code=code).out == "True 1\ndone\n"
-
-
-def test_fork_hooks_of_preloaded_modules_run() -> None:
-    code = "import os, logging\nlogging.warning('a')\nif os.fork() == 0: logging.warning('b')\nelse: os.wait()"
-    with open_on(SandboxTier.NAMESPACES, SandboxSpec(preload=("logging",))) as sandbox:
-        assert sandbox.exec(code=code).err == "WARNING:root:a\nWARNING:root:b\n"

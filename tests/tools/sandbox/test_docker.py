@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
-from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.base.errors import UsageError
 from agentgym.tools.sandbox import (
     Ended,
     FileProblem,
@@ -22,12 +19,11 @@ from agentgym.tools.sandbox import (
     SandboxLimits,
     SandboxSpec,
     SandboxStartFailed,
-    SandboxTier,
     Threat,
     open_sandbox,
 )
-from agentgym.tools.sandbox.containers.backend import DockerBackend, reading
-from agentgym.tools.sandbox.containers.daemon import Daemon, Demultiplexer, image_from_rootfs
+from agentgym.tools.sandbox.containers.backend import DockerBackend
+from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
 from agentgym.tools.sandbox.containers.removal import OWNER_LABEL, is_gone, labels, owner, reap
 from tests.rows import each_row
@@ -42,7 +38,7 @@ needs_docker = pytest.mark.docker
 
 
 @pytest.fixture
-def daemon(request: pytest.FixtureRequest) -> Iterator[Daemon]:
+def daemon() -> Iterator[Daemon]:
     if not (IMAGE and BARE):
         pytest.skip('run first: eval "$(.ci/docker start)"')
     daemon = Daemon()
@@ -66,62 +62,18 @@ def containers(daemon: Daemon, label: str = f"{OWNER_LABEL}={owner()}") -> list[
     return [container["Id"] for container in daemon.api.containers(all=True, filters={"label": label})]
 
 
-def piece(stream: int, data: bytes) -> bytes:
-    return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
-
-
-# Without a daemon.
-
-
-@each_row("size", [1, 2, 7, 8, 9, 1000])
-def test_a_stream_is_demultiplexed_wherever_it_is_cut(size: int):
-    output = piece(1, b"frames") + piece(2, b"a warning") + piece(1, b"") + piece(1, b"\x00\xff" * 50)
-    streams = {1: b"", 2: b""}
-
-    def take(stream: int, data: bytes) -> None:
-        streams[stream] += data
-
-    pieces = Demultiplexer(take)
-    for start in range(0, len(output), size):
-        pieces.feed(output[start : start + size])
-    assert streams == {1: b"frames" + b"\x00\xff" * 50, 2: b"a warning"}
-
-
 def test_an_owner_is_gone_when_its_process_has_ended_and_not_before():
-    child = subprocess.Popen(
-        [sys.executable, "-c", f"import {owner.__module__} as o; print(o.owner(), flush=True); input()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout
-    label = child.stdout.readline().strip()
-    assert not is_gone(label)
-    child.communicate("\n")
+    program = f"import {owner.__module__} as o; print(o.owner(), flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=PIPE, stdout=PIPE, text=True) as child:
+        assert child.stdout
+        label = child.stdout.readline().strip()
+        assert not is_gone(label)
+        child.communicate("\n")
     assert is_gone(label)
-
-
-def test_owners_elsewhere_and_other_labels_never_count_as_gone():
     pid, start, place = owner().split("-", 2)
     for label in (f"999999999-{start}-{place}.elsewhere", f"999999999-{start}-1.{place}", "", "somebody"):
         assert not is_gone(label)
     assert is_gone(f"{pid}-1{start}-{place}"), "another process has reused the id"
-
-
-def test_the_probe_names_the_address_of_a_missing_daemon(tmp_path: Path):
-    probe = DockerBackend(f"unix://{tmp_path}/no.sock").probe()
-    assert not probe.works
-    assert f"{tmp_path}/no.sock" in probe.why
-    assert "DOCKER_HOST" in probe.why
-
-
-def test_the_probe_ends_if_the_daemon_never_answers(tmp_path: Path):
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(tmp_path / "s"))
-        silent.listen()
-        probe = DockerBackend(f"unix://{tmp_path}/s").probe()
-    assert not probe.works
-    assert probe.why
 
 
 def test_containers_have_every_isolation_option():
@@ -139,28 +91,6 @@ def test_containers_have_every_isolation_option():
     assert config["log_config"]["Type"] == "none"
 
 
-def test_invalid_workdirs_and_users_are_refused():
-    for workdir in ("work", "/", "", "//"):
-        with pytest.raises(UsageError, match="workdir"):
-            host_config(Hardening(), SandboxSpec(workdir=workdir))
-    for user in ("root", "1000", "", "1000:", "-1:-1"):
-        with pytest.raises(UsageError, match="two numbers"):
-            Hardening(user=user)
-
-
-def test_python_in_containers_has_a_fixed_hash_seed_and_ignores_image_variables(tmp_path: Path):
-    (tmp_path / "json.py").write_text("raise SystemExit('imported from the image')")
-    program = b"import json, sys; print(hash('x'), sys.flags.no_user_site, '' in sys.path)"
-    outputs = set()
-    for seed in ("1", "2"):
-        argv, env = [sys.executable, *reading(len(program))], {"PYTHONHASHSEED": seed, "PYTHONPATH": str(tmp_path)}
-        outputs.add(
-            subprocess.run(argv, input=program, env=env, cwd=tmp_path, stdout=subprocess.PIPE, check=True).stdout
-        )
-    assert len(outputs) == 1
-    assert outputs.pop().endswith(b" 1 False\n")
-
-
 def test_settings_that_weaken_the_isolation_are_declared():
     backend = DockerBackend(hardening=Hardening(user="0:0", network="bridge", writable_root=True))
     weak = {threat for threat, row in backend.protections.items() if row.held != "held"}
@@ -168,58 +98,18 @@ def test_settings_that_weaken_the_isolation_are_declared():
     assert weak == {Threat.NETWORK, Threat.PRIVILEGE, Threat.DISK, Threat.INODES} | more
 
 
-# Containers with an agent.
-
-
 @needs_docker
-def test_calls_of_a_daemon_behind_a_socket_ignore_the_environment(daemon: Daemon):
-    """To find proxies, requests would read all variables, which breaks if another thread sets one meanwhile."""
-    assert not daemon.api.trust_env
-    assert not daemon.maker.trust_env
-
-
-@needs_docker
-def test_runs_sessions_and_files_work(sandbox: Sandbox):
-    assert sandbox.tier is SandboxTier.DOCKER
-    result = sandbox.exec(code="import sys; print(sys.stdin.read() * 2); sys.exit(3)", stdin="ab")
-    assert (result.stdout, result.exit_code) == (b"abab\n", 3)
-    session, shell = sandbox.python(), sandbox.bash()
-    session.run("x = 20")
-    shell.run("cd /tmp; y=5")
-    assert session.run("x + 1").stdout == b"21\n"
-    assert shell.run("echo $y $PWD").stdout == b"5 /tmp\n"
-    sandbox.write("a/b", b"\x00\xff" * 100_000)
-    assert sandbox.read("a/b") == b"\x00\xff" * 100_000
-    assert list(sandbox.download()) == ["a/b"]
-
-
-@needs_docker
-def test_a_template_and_the_images_environment_are_available(daemon: Daemon, tmp_path: Path):
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "hello").write_text("hello")
-    spec = SandboxSpec(image=IMAGE, template=tmp_path, environment={"WHO": "me"}, workdir="/task")
+def test_a_template_and_the_images_environment_are_available_and_readable_folders_not_changed(
+    daemon: Daemon, tmp_path: Path
+):
+    (tmp_path / "hello").write_text("hello")
+    tmp_path.chmod(0o777)
+    spec = SandboxSpec(image=IMAGE, template=tmp_path, readable=(tmp_path,), environment={"WHO": "me"}, workdir="/task")
     with open_sandbox(spec) as sandbox:
-        assert sandbox.read("sub/hello") == b"hello"
+        assert sandbox.read("hello") == b"hello"
         assert sandbox.exec(["sh", "-c", "echo $WHO $PATH; pwd"]).out == "me /usr/local/bin:/usr/bin:/bin\n/task\n"
-
-
-@needs_docker
-def test_readable_folders_of_the_host_cannot_be_changed(daemon: Daemon, tmp_path: Path):
-    (tmp_path / "data").write_text("seen")
-    os.chmod(tmp_path, 0o777)
-    with open_sandbox(SandboxSpec(image=IMAGE, readable=(tmp_path,))) as sandbox:
-        result = sandbox.exec(["sh", "-c", f"cat {tmp_path}/data; echo x > {tmp_path}/new"])
-    assert result.out == "seen"
+        assert sandbox.exec(["sh", "-c", f"cat {tmp_path}/hello; echo x > {tmp_path}/new"]).out == "hello"
     assert not (tmp_path / "new").exists()
-
-
-@needs_docker
-def test_the_error_for_a_missing_image_says_how_to_get_it(daemon: Daemon):
-    with pytest.raises(UsageError, match="docker pull nowhere:none"):
-        open_sandbox(SandboxSpec(image="nowhere:none"))
-
-
-# Containers without an agent.
 
 
 @needs_docker
@@ -235,25 +125,9 @@ def test_an_image_without_python_runs_programs_and_keeps_files(bare: Sandbox):
     bare.remove("a")
     bare.restore(snapshot)
     assert bare.download() == {"a/b c": b"\x00\xff", "d": b""}
-    assert bare.health()
-
-
-@needs_docker
-def test_calls_that_need_python_are_refused_without_it(bare: Sandbox):
-    for call in (lambda: bare.exec(code="print(1)"), bare.bash, bare.python):
-        with pytest.raises(FileProblem, match="no python3"):
+    for call in (lambda: bare.exec(code="print(1)"), bare.bash, lambda: bare.read("../etc/passwd")):
+        with pytest.raises(FileProblem):
             call()
-
-
-@needs_docker
-@each_row(
-    "path, kind", [("nope", "not_found"), ("a", "is_directory"), ("../etc/passwd", "outside"), ("/etc", "outside")]
-)
-def test_file_errors_without_python_have_the_same_kinds(bare: Sandbox, path: str, kind: str):
-    bare.mkdir("a")
-    with pytest.raises(FileProblem) as problem:
-        bare.read(path)
-    assert problem.value.kind == kind
 
 
 @needs_docker
@@ -262,7 +136,6 @@ def test_file_errors_without_python_have_the_same_kinds(bare: Sandbox, path: str
     [
         ("trap '' TERM INT HUP; while :; do :; done", Ended.TIMEOUT),
         ("yes", Ended.OUTPUT),
-        ("sleep 1000", Ended.TIMEOUT),
         ("while :; do sleep 1000 & done", Ended.EXITED),
     ],
 )
@@ -273,16 +146,7 @@ def test_programs_without_python_are_really_ended(bare: Sandbox, script: str, en
 
 
 @needs_docker
-def test_a_background_child_does_not_delay_the_result(bare: Sandbox):
-    result = bare.exec(["sh", "-c", "setsid sleep 1000 & echo done"], limits=SandboxLimits(wall_s=100))
-    assert (result.stdout, result.ended) == (b"done\n", Ended.EXITED)
-
-
-# Ownership and removal.
-
-
-@needs_docker
-def test_a_closed_sandbox_leaves_no_container(daemon: Daemon):
+def test_closing_a_sandbox_or_the_backend_leaves_no_container(daemon: Daemon):
     backend = DockerBackend()
     for image in (IMAGE, BARE):
         launched = backend.start(SandboxSpec(image=image))
@@ -290,18 +154,9 @@ def test_a_closed_sandbox_leaves_no_container(daemon: Daemon):
         assert container in containers(daemon)
         launched.endpoint.close()
         launched.kill()
-        launched.kill()
         assert eventually(lambda gone=container: gone not in containers(daemon))
-    backend.close()
-
-
-@needs_docker
-def test_closing_the_backend_ends_all_its_containers(daemon: Daemon):
-    backend = DockerBackend(image=IMAGE)
-    launched = [backend.start(SandboxSpec()) for _ in range(3)]
+    launched = [backend.start(SandboxSpec(image=IMAGE)) for _ in range(2)]
     ids = backend.containers
-    assert len(ids) == 3
-    backend.close()
     backend.close()
     assert not ids & set(containers(daemon))
     for agent in launched:
@@ -318,7 +173,7 @@ kept = [open_sandbox(SandboxSpec(image=image)) for image in ({IMAGE!r}, {BARE!r}
 print(owner(), flush=True)
 sys.stdin.read()
 """
-    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=PIPE, stdout=PIPE, text=True)
     assert child.stdout
     label = f"{OWNER_LABEL}={child.stdout.readline().strip()}"
     assert len(containers(daemon, label)) == 2
@@ -337,39 +192,11 @@ def test_only_containers_of_dead_processes_are_reaped(daemon: Daemon, sandbox: S
 
 
 @needs_docker
-def test_containers_created_concurrently_are_separate(daemon: Daemon):
-    with ThreadPoolExecutor(6) as threads, contextlib.ExitStack() as stack:
-        sandboxes = list(threads.map(lambda _: open_sandbox(SandboxSpec(image=IMAGE)), range(6)))
-        for number, sandbox in enumerate(map(stack.enter_context, sandboxes)):
-            sandbox.write("number", str(number))
-        assert [sandbox.read("number") for sandbox in sandboxes] == [b"0", b"1", b"2", b"3", b"4", b"5"]
-
-
-@needs_docker
-def test_a_container_that_cannot_be_created_is_reported_and_leaves_nothing(daemon: Daemon):
+def test_an_image_or_container_that_cannot_be_used_is_reported_and_leaves_nothing(daemon: Daemon):
+    with pytest.raises(UsageError, match="docker pull nowhere:none"):
+        open_sandbox(SandboxSpec(image="nowhere:none"))
     backend = DockerBackend(image=IMAGE, hardening=Hardening(runtime="no-such-runtime"))
-    with pytest.raises(SandboxStartFailed, match="no-such-runtime") as problem:
+    with pytest.raises(SandboxStartFailed, match="no-such-runtime"):
         backend.start(SandboxSpec())
-    assert "\n" not in str(problem.value)
-    assert isinstance(problem.value, InfrastructureError)
     assert not backend.containers
     backend.close()
-
-
-@needs_docker
-def test_a_root_file_system_becomes_an_image(daemon: Daemon, tmp_path: Path):
-    (tmp_path / "bin").mkdir()
-    busybox = shutil.which("busybox")
-    assert busybox
-    shutil.copy(busybox, tmp_path / "bin" / "busybox")
-    for name in ("sh", "cat", "echo"):
-        (tmp_path / "bin" / name).symlink_to("busybox")
-    image = image_from_rootfs(tmp_path, "agentgym-test:rootfs", daemon=daemon)
-    with open_sandbox(SandboxSpec(image=image)) as sandbox:
-        assert sandbox.exec(["echo", "hello"]).stdout == b"hello\n"
-    daemon.api.remove_image(image, force=True)
-
-
-def test_a_missing_root_file_system_is_reported(tmp_path: Path):
-    with pytest.raises(UsageError, match="does not exist"):
-        image_from_rootfs(tmp_path / "nowhere")

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentgym.base.errors import ToolError, UsageError
-from agentgym.tools.sandbox import DirectoryEntry, FileProblem, Sandbox, SandboxLimits, SandboxSpec, SandboxTier
-from agentgym.tools.sandbox.agent import archive
+from agentgym.base.errors import ToolError
+from agentgym.tools.sandbox import DirectoryEntry, FileProblem, Sandbox, SandboxSpec, SandboxTier
 from tests.rows import each_row
 from tests.tools.sandbox.tiers import SPEC, open_on
 
@@ -36,8 +35,8 @@ def test_written_files_are_visible_to_runs(sandbox: Sandbox) -> None:
     assert sandbox.read("a/b/c.sh") == b"#!/bin/bash\necho ran"
     assert sandbox.read(f"{sandbox.workdir}/a/b/c.sh") == b"#!/bin/bash\necho ran"
     assert sandbox.exec(["a/b/c.sh"]).out == "ran\n"
-    sandbox.write("a/b/c.sh", b"")
-    assert sandbox.read("a/b/c.sh") == b""
+    sandbox.remove("a")
+    assert problem_of(sandbox.remove, "a") == "not_found"
 
 
 def test_listings_are_sorted_and_bounded_and_include_kinds(sandbox: Sandbox) -> None:
@@ -52,14 +51,6 @@ def test_listings_are_sorted_and_bounded_and_include_kinds(sandbox: Sandbox) -> 
     assert sandbox.list() == rows
     assert [entry.path for entry in sandbox.list("a", depth=5)] == ["a/x", "a/y", "a/y/z"]
     assert len(sandbox.list(depth=9, max_entries=3)) == 3
-
-
-def test_files_and_folders_are_removed(sandbox: Sandbox) -> None:
-    sandbox.upload({"a/b/c": b"", "d": b""})
-    sandbox.remove("a")
-    sandbox.remove("d")
-    assert sandbox.list() == []
-    assert problem_of(sandbox.remove, "a") == "not_found"
 
 
 def test_a_folder_of_the_host_is_uploaded_with_modes_and_links(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -84,69 +75,17 @@ def test_a_snapshot_restores_everything(sandbox: Sandbox) -> None:
 
 @each_row("path", ["../x", "a/../../x", "/etc/passwd", "/work/../etc/passwd", "link/passwd", "up/x"])
 def test_no_path_leads_out_of_the_workspace(sandbox: Sandbox, path: str) -> None:
-    sandbox.exec(["bash", "-c", "ln -s /etc link; ln -s .. up"])
+    sandbox.exec(["bash", "-c", "ln -s /etc link; ln -s .. up; mkfifo fifo"])
     assert problem_of(sandbox.read, path) in ("outside", "not_a_file")
     assert problem_of(sandbox.write, path, "x")
-
-
-def test_links_are_not_followed_and_not_downloaded(sandbox: Sandbox) -> None:
-    sandbox.exec(["bash", "-c", "ln -s /etc/passwd link; ln -s /etc folder; echo 1 > real"])
-    assert problem_of(sandbox.read, "link")
-    assert sandbox.download() == {"real": b"1\n"}
-
-
-def test_pipes_and_folders_are_refused_without_waiting(sandbox: Sandbox) -> None:
-    sandbox.exec(["bash", "-c", "mkfifo fifo; mkdir folder"])
     assert problem_of(sandbox.read, "fifo") == "not_a_file"
-    assert problem_of(sandbox.read, "folder") == "is_directory"
+    assert sandbox.download() == {}
 
 
 def test_sizes_are_bounded(sandbox: Sandbox) -> None:
     sandbox.exec(code="f = open('sparse', 'wb'); f.truncate(50_000_000)")
     assert problem_of(sandbox.read, "sparse", max_bytes=1000) == "too_large"
     assert problem_of(sandbox.download, max_bytes=1000) == "too_large"
-
-
-def test_names_that_are_not_text_survive_a_snapshot(sandbox: Sandbox) -> None:
-    sandbox.exec(code="import os\nopen(b'\\xff\\n', 'w').write('odd')\nos.mkdir('x' * 255)")
-    sandbox.restore(sandbox.snapshot())
-    names = sandbox.exec(code="import os; print(sorted(os.listdir(b'.')))").out
-    assert names == f"[{b'x' * 255!r}, {bytes([255, 10])!r}]\n"
-
-
-def test_unreadable_files_are_still_listed_and_downloaded(sandbox: Sandbox) -> None:
-    sandbox.exec(["bash", "-c", "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a"])
-    assert [entry.path for entry in sandbox.list(depth=3)] == ["a", "a/b", "a/b/c"]
-    assert sandbox.download() == {"a/b/c": b"x\n"}
-    assert "d---------" in sandbox.exec(["ls", "-l"]).out
-
-
-def test_a_run_may_lock_its_folders_without_losing_the_workspace(sandbox: Sandbox) -> None:
-    # Long enough for a periodic check, where there is one.
-    assert sandbox.exec(["bash", "-c", 'chmod 0 . "$TMPDIR"; sleep 0.5; echo on']).out == "on\n"
-    assert sandbox.health()
-    assert sandbox.exec(["bash", "-c", "sleep 0.5; echo 1 > f; cat f"]).out == "1\n"
-
-
-def test_deep_and_forbidden_folders_are_removed(sandbox: Sandbox) -> None:
-    code = (
-        "import os\n"
-        "os.mkdir('top'); os.chdir('top')\n"
-        "for _ in range(3000):\n    os.mkdir('d'); os.chdir('d')\n"
-        "os.chdir(os.environ['W']); os.makedirs('no/inner'); open('no/inner/f', 'w'); os.chmod('no', 0)\n"
-    )
-    assert sandbox.exec(code=code, env={"W": sandbox.workdir}).err == ""
-    sandbox.remove("no")
-    sandbox.remove("top")
-    assert sandbox.list() == []
-
-
-def test_paths_must_be_text(sandbox: Sandbox) -> None:
-    for path in ("a\0b", "", "\ud800x"):
-        with pytest.raises(ToolError):
-            sandbox.read(path)
-    with pytest.raises(UsageError):
-        sandbox.upload({"../x": b""})
 
 
 def test_a_template_is_shared_and_never_changed(tier: SandboxTier, tmp_path: Path) -> None:
@@ -156,22 +95,4 @@ def test_a_template_is_shared_and_never_changed(tier: SandboxTier, tmp_path: Pat
     with open_on(tier, spec) as first, open_on(tier, spec) as second:
         assert first.exec(["bash", "-c", "echo changed > sub/file; echo new > sub/new; ls sub"]).out == "file\nnew\n"
         assert second.download() == {"sub/file": b"original"}
-    assert [path.name for path in (tmp_path / "sub").iterdir()] == ["file"]
-    assert (tmp_path / "sub" / "file").read_text() == "original"
-
-
-def test_the_disk_quota_covers_everything_written() -> None:
-    spec = SandboxSpec(limits=SandboxLimits(disk_mb=8, files=100, wall_s=60))
-    with open_on(SandboxTier.NAMESPACES, spec) as sandbox:
-        result = sandbox.exec(["bash", "-c", "head -c 6M /dev/zero > a; head -c 6M /dev/zero > /tmp/b"])
-        assert "No space left" in result.err
-        assert problem_of(sandbox.write, "c", b"x" * 4_000_000) == "no_space"
-        sandbox.exec(["bash", "-c", "rm -f a /tmp/b"])
-        assert "No space left" in sandbox.exec(["bash", "-c", "touch $(seq 200)"]).err
-
-
-@each_row("data", [b"", b"\0\0\0\5", b"\0\0\0\x1c" + b'[["../a","file",420,0]]     '])
-def test_invalid_archives_are_refused(data: bytes) -> None:
-    assert archive.split(b"\0\0\0\2[]x") == []
-    with pytest.raises(archive.BadArchive):
-        archive.split(data)
+    assert {path.name: path.read_text() for path in (tmp_path / "sub").iterdir()} == {"file": "original"}

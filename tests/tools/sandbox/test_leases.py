@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.base.errors import InfrastructureError
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.backend import Threat, not_held
-from agentgym.tools.sandbox.leases import Leases, NoSuchLease, ServerFull, TooManyForClient
-from agentgym.tools.sandbox.serve import GENEROUS, SandboxOffer, Serving, caps_from, make_app, max_answer_bytes
+from agentgym.tools.sandbox.leases import Leases, ServerFull, TooManyForClient
+from agentgym.tools.sandbox.serve import SandboxOffer, Serving, make_app
 from agentgym.tools.sandbox.spec import SandboxLimits, SandboxSpec, SandboxTier
-from agentgym.tools.serving.running import listen
 from tests.rows import each_row
 from tests.serving_cases import HANG_S, Running
-from tests.tools.sandbox.clock import Clock
-from tests.waiting import eventually
 
 TOKEN = "a-token-for-this-test"
-
-
-BAD_LIMITS = [b'"wall_s": -1', b'"wall_s": NaN', b'"wall_s": 1e999', b'"nonsense": 1']
-BAD_LIMITS += [b'"processes": "7"', b'"processes": 7.5', b'"processes": true']
-BAD_VARIABLES = [b'"A": 1', b'"A=B": "1"', b'"": "1"', b'"A": "\\u0000"', b'"A": "\\ud800"']
-BAD_WORKDIRS = [b"work", b"/", b"", b"/proc/1", b"/usr/x", b"/work/../etc", b"/work\\u0000"]
 
 
 class Echo:
     """A leased sandbox that answers each frame with the frame doubled."""
 
-    workdir = "/echo"
-    notes = "twice"
-
-    def __init__(self) -> None:
-        self.open = True
+    workdir = notes = "echo"
+    open = True
 
     def exchange(self, frame: bytes, at_most: int = 0) -> bytes:
         if frame == b"die":
@@ -54,7 +42,6 @@ class Slow(Echo):
     """A sandbox that answers when `free` is set, or when it is closed."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.busy, self.free = threading.Event(), threading.Event()
 
     def exchange(self, frame: bytes, at_most: int = 0) -> bytes:
@@ -65,7 +52,7 @@ class Slow(Echo):
         return frame
 
     def close(self) -> None:
-        super().close()
+        self.open = False
         self.free.set()
 
 
@@ -101,7 +88,6 @@ def server() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture
 def shared(server: Callable[..., Server]) -> Server:
-    """A server for all rows of a table."""
     return server()
 
 
@@ -113,9 +99,6 @@ def opened(server: Server, **spec: Any) -> str:
 
 def send(server: Server, name: str, content: Any) -> httpx.Response:
     return server.client.post(f"/sandboxes/{name}/frames", content=content)
-
-
-# Leases.
 
 
 @each_row(
@@ -137,19 +120,8 @@ def test_sandboxes_clients_and_kinds_are_bounded_and_closing_makes_room(
     leases.open(Echo, **refused)
 
 
-def test_a_failed_creation_takes_no_place():
-    leases = Leases(at_most=1, silent_s=60)
-
-    def fail() -> Echo:
-        raise InfrastructureError("no")
-
-    with pytest.raises(InfrastructureError):
-        leases.open(fail)
-    leases.open(Echo)
-
-
-def test_only_sandboxes_of_silent_clients_are_closed(monkeypatch: pytest.MonkeyPatch):
-    clock = Clock()
+def test_only_sandboxes_of_silent_clients_are_closed_and_in_the_end_all(monkeypatch: pytest.MonkeyPatch):
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
     monkeypatch.setattr("agentgym.tools.sandbox.leases.time", clock)
     leases = Leases(at_most=3, silent_s=0.2)
     silent, talking, renewed = Echo(), Echo(), Echo()
@@ -161,36 +133,19 @@ def test_only_sandboxes_of_silent_clients_are_closed(monkeypatch: pytest.MonkeyP
     assert leases.close_silent() == 1
     assert (silent.open, talking.open, renewed.open) == (False, True, True)
     assert leases.renew(names) == [names[0]]
-
-
-def test_no_sandbox_is_open_or_can_be_opened_after_close_all():
-    leases = Leases(at_most=2, silent_s=60)
-    held = Echo()
-    name, _ = leases.open(lambda: held)
     leases.close_all()
-    assert not held.open
-    with pytest.raises(NoSuchLease):
-        leases.exchange(name, b"x", 0)
+    assert not renewed.open
     with pytest.raises(ServerFull):
         leases.open(Echo)
 
 
-# Over HTTP.
-
-
 def test_every_path_requires_the_token(shared: Server):
     del shared.client.headers["Authorization"]
-    wrong = ("", "Bearer", "Bearer wrong", TOKEN, f"bearer {TOKEN}", f"Bearer {TOKEN}\xe9")
-    for method, path in (("GET", "/"), ("POST", "/sandboxes"), ("POST", "/renew"), ("GET", "/nowhere")):
-        for headers in ({}, *({b"Authorization": header.encode("latin-1")} for header in wrong)):
-            answer = shared.client.request(method, path, headers=headers, json={"ids": []})
-            assert answer.status_code in (401, 404), (method, path, headers)
-            assert answer.status_code == 401 or path == "/nowhere"
+    for method, path in (("GET", "/"), ("POST", "/sandboxes"), ("POST", "/renew")):
+        for header in (b"", b"Bearer wrong", TOKEN.encode(), f"Bearer {TOKEN}\xe9".encode("latin-1")):
+            answer = shared.client.request(method, path, headers={b"Authorization": header}, json={"ids": []})
+            assert answer.status_code == 401, (method, path, header)
     assert not shared.created
-
-
-def test_frames_are_passed_through_unchanged(shared: Server):
-    assert send(shared, opened(shared), b"\x00\xff").content == b"\x00\xff\x00\xff"
 
 
 def test_a_too_large_request_is_refused_and_leaves_the_sandbox_open(server: Callable[..., Server]):
@@ -200,141 +155,81 @@ def test_a_too_large_request_is_refused_and_leaves_the_sandbox_open(server: Call
     assert [send(running, name, content).status_code for content in contents] == [413, 411, 200]
 
 
-def test_a_requested_spec_is_used(shared: Server):
-    opened(shared, limits={"wall_s": 3.5, "processes": 7}, image="i", workdir="/w", environment={"A": "b"})
-    spec = shared.created[0][0]
-    assert (spec.limits.wall_s, spec.limits.processes, spec.image, spec.workdir) == (3.5, 7, "i", "/w")
-    assert spec.environment == {"A": "b"}
-
-
 @each_row(
     "content",
     [
         b"",
-        b"[]",
-        b"{",
-        b'{"limits": {"wall_s": ' + b"9" * 5000 + b"}}",
-        b'{"limits": {"wall_s": 1, "wall_s": 2}}',
-        b'{"workdir": "/' + b"x" * 300 + b'"}',
-        b'{"workdir": "/\xff"}',
         b"[" * 100_000,
-        *(b'{"limits": {%s}}' % limit for limit in BAD_LIMITS),
-        *(b'{"environment": {%s}}' % variable for variable in BAD_VARIABLES),
-        *(b'{"workdir": "%s"}' % workdir for workdir in BAD_WORKDIRS),
+        b'{"limits": {"wall_s": NaN}}',
+        b'{"limits": {"wall_s": 1, "wall_s": 2}}',
+        b'{"limits": {"nonsense": 1}}',
+        b'{"limits": {"processes": "7"}}',
+        b'{"environment": {"A=B": "1"}}',
+        b'{"environment": {"A": "\\ud800"}}',
+        b'{"workdir": "work"}',
+        b'{"workdir": "/proc/1"}',
+        b'{"workdir": "/work/../etc"}',
         b'{"template": "/etc"}',
         b'{"preload": ["os"]}',
-        b'{"image": "two words"}',
     ],
 )
 def test_an_invalid_spec_is_refused(shared: Server, content: bytes):
     answer = shared.client.post("/sandboxes", content=content)
     assert answer.status_code in (400, 422)
-    assert "\n" not in answer.json()["detail"]
     assert not shared.created
 
 
-def test_a_sandbox_that_cannot_be_created_is_reported(shared: Server):
-    answer = shared.client.post("/sandboxes", json={"image": "nowhere"})
+def test_a_sandbox_that_cannot_be_created_or_ended_itself_is_reported_and_takes_no_place(server: Callable[..., Server]):
+    running = server(sandboxes=1)
+    answer = running.client.post("/sandboxes", json={"image": "nowhere"})
     assert answer.status_code == 503
     assert "no image 'nowhere'" in answer.json()["detail"]
-
-
-def test_a_sandbox_that_ended_itself_is_reported_once_and_makes_room(server: Callable[..., Server]):
-    running = server(sandboxes=1)
     name = opened(running)
     assert [send(running, name, content).status_code for content in (b"die", b"x")] == [410, 404]
     opened(running)
 
 
-def test_a_full_server_refuses_until_a_sandbox_is_closed(server: Callable[..., Server]):
-    running = server(sandboxes=1)
+@each_row("serving, status", [({"sandboxes": 1}, 503), ({"per_client": 1}, 429)])
+def test_a_full_server_or_client_is_refused_until_a_sandbox_is_closed(
+    server: Callable[..., Server], serving: dict[str, int], status: int
+):
+    running = server(**serving)
     name = opened(running)
-    assert running.client.post("/sandboxes", json={}).status_code == 503
+    assert running.client.post("/sandboxes", json={}).status_code == status
     assert running.client.delete(f"/sandboxes/{name}").status_code == 204
     opened(running)
 
 
-def test_the_server_closes_sandboxes_of_a_silent_client_by_itself(server: Callable[..., Server]):
-    running = server(silent_s=0.2)
-    opened(running)
-    assert eventually(lambda: not running.created[0][1].open)
-
-
-def test_a_stopping_server_closes_all_sandboxes(shared: Server):
-    opened(shared)
-    opened(shared)
-    shared.stop()
-    assert [echo.open for _, echo in shared.created] == [False, False]
-
-
-def test_a_used_port_is_reported():
-    with listen("127.0.0.1", 0) as socket, pytest.raises(UsageError, match="choose another"):
-        listen("127.0.0.1", socket.getsockname()[1])
-
-
-@each_row("name, value", [("wall_s", 61), ("disk_mb", 1_000_000), ("cpu_s", float("inf"))])
-def test_limits_above_the_servers_are_refused_by_name(server: Callable[..., Server], name: str, value: float):
+def test_limits_of_a_sandbox_or_run_above_the_servers_are_refused_by_name(server: Callable[..., Server]):
     running = server(limits=SandboxLimits(wall_s=60))
-    content = json.dumps({"limits": {name: value}}).replace("Infinity", "1e999")
-    answer = running.client.post("/sandboxes", content=content)
-    assert answer.status_code == 400
-    assert f"limits.{name}=" in answer.text
-    assert f"above {getattr(SandboxLimits(wall_s=60), name)!r}" in answer.text
+    for name in ("wall_s", "disk_mb"):
+        answer = running.client.post("/sandboxes", json={"limits": {name: 1_000_000}})
+        assert (answer.status_code, f"limits.{name}=" in answer.text) == (400, True)
     assert running.created == []
-
-
-def test_the_servers_limits_are_validated():
-    assert caps_from({"memory_mb": 2048}) == GENEROUS.but(memory_mb=2048)
-    for limits in ({"memory": 2048}, {"memory_mb": "all"}, {"memory_mb": 0}):
-        with pytest.raises(UsageError, match="memory"):
-            caps_from(limits)
-
-
-def test_limits_of_a_run_above_the_servers_are_refused(server: Callable[..., Server]):
-    running = server(limits=SandboxLimits(wall_s=60))
     name = opened(running)
     for wall_s, status in ((60, 200), (61, 400), (float("nan"), 400), ("long", 400)):
         frame = wire.encode({"op": "exec", "limits": {"wall_s": wall_s}}, [b"code"])
         assert send(running, name, frame).status_code == status
 
 
-def test_a_client_with_too_many_sandboxes_gets_429(server: Callable[..., Server]):
-    running = server(per_client=1)
-    name = opened(running)
-    refused = running.client.post("/sandboxes", json={})
-    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-    assert "close some" in refused.json()["detail"]
-    running.client.delete(f"/sandboxes/{name}")
-    opened(running)
-
-
 def slow(server: Server) -> tuple[str, Slow]:
-    """Open a sandbox that answers when it is freed."""
     name = opened(server, workdir="/slow")
     sandbox = server.created[-1][1]
     assert isinstance(sandbox, Slow)
     return name, sandbox
 
 
-def test_a_sandbox_refuses_concurrent_requests(shared: Server):
-    name, sandbox = slow(shared)
-    with ThreadPoolExecutor(1) as thread:
-        first = thread.submit(send, shared, name, b"x")
-        assert sandbox.busy.wait(HANG_S)
-        refused = send(shared, name, b"y")
-        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-        sandbox.free.set()
-        assert first.result().content == b"x"
-
-
 @each_row("content", [b"x" * 1_000_000, wire.encode({"op": "read", "max_bytes": 900_000})])
-def test_frames_and_answers_in_progress_are_bounded(server: Callable[..., Server], content: bytes):
+def test_frames_and_answers_in_progress_are_bounded_and_concurrent_ones_refused(
+    server: Callable[..., Server], content: bytes
+):
     running = server(memory_mb=3, patience_s=0.2)
     name, sandbox = slow(running)
     other = opened(running)
     with ThreadPoolExecutor(1) as thread:
         first = thread.submit(send, running, name, content)
         assert sandbox.busy.wait(HANG_S)
+        assert send(running, name, b"concurrent").status_code == 429
         assert send(running, other, b"small").status_code == 200
         refused = send(running, other, content)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
@@ -343,21 +238,12 @@ def test_frames_and_answers_in_progress_are_bounded(server: Callable[..., Server
     assert send(running, other, content).status_code == 200
 
 
-def test_a_stopping_server_does_not_wait_for_answers(shared: Server):
+def test_a_stopping_server_closes_all_sandboxes_and_does_not_wait_for_answers(shared: Server):
+    opened(shared)
     name, sandbox = slow(shared)
     with ThreadPoolExecutor(1) as thread:
         first = thread.submit(send, shared, name, b"x")
         assert sandbox.busy.wait(HANG_S)
         shared.stop()
         assert isinstance(first.exception(), httpx.HTTPError) or first.result().status_code in (410, 503)
-    assert not sandbox.open
-
-
-def test_the_maximum_answer_size_depends_on_the_request():
-    limits = SandboxLimits(output_bytes=1000, reply_bytes=5000).to_dict()
-    slack = max_answer_bytes({"op": "health"})
-    assert max_answer_bytes({"op": "exec", "limits": limits}) == 2 * 1000 + 5000 + slack
-    assert max_answer_bytes({"op": "pack", "max_bytes": 10**6}) >= 2 * 10**6
-    assert max_answer_bytes({"op": "read", "max_bytes": 10**30}) == max_answer_bytes({"op": "read", "max_bytes": 1e300})
-    for odd in (-1, "x", None, [], float("nan"), float("-inf")):
-        assert max_answer_bytes({"max_entries": odd, "limits": {"output_bytes": odd}}) == slack
+    assert [echo.open for _, echo in shared.created] == [False, False]

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
-import subprocess
 import threading
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agentgym.base.errors import InfrastructureError, UsageError
-from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSession, SandboxSpec, SandboxTier
-from agentgym.tools.sandbox.agent.processes import is_ending
+from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.namespaces import NamespacesBackend
-from agentgym.tools.sandbox.registry import backend, probe
+from agentgym.tools.sandbox.registry import backend
 from tests.tools.sandbox.tiers import HOLDING, SPEC, open_on
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
 
 _MARK = "agentgym_lifecycle_mark"
-
-
-def need(tier: SandboxTier) -> None:
-    if not probe(tier).works:
-        pytest.skip(f"{tier}: {probe(tier).why}")
-
-
-def marks_after_a_cell(session: SandboxSession, mark: str, number: int = 1) -> bool:
-    """Let the session's background processes run for a moment; return whether `number` processes have the mark."""
-    return session.run("sleep 0.01").ok and len(running(mark)) == number
 
 
 def running(mark: str) -> list[str]:
@@ -51,8 +37,7 @@ def test_closing_ends_all_processes_and_leaves_nothing(tier: SandboxTier) -> Non
     sandbox = open_on(tier)
     session = sandbox.bash()
     session.run(f"(exec -a {mark} sleep 600) & exec -a {mark} sleep 600 &")
-    assert eventually(partial(marks_after_a_cell, session, mark, 2))
-    sandbox.close()
+    assert eventually(lambda: session.run("sleep 0.01").ok and len(running(mark)) == 2)
     sandbox.close()
     assert eventually(lambda: not running(mark))
     assert not sandbox.health()
@@ -81,30 +66,6 @@ def test_closing_ends_a_run_in_progress(tier: SandboxTier) -> None:
     thread.join(60)
     assert not thread.is_alive()
     assert results == [Ended.KILLED] or isinstance(results[0], SandboxLost)
-
-
-def test_a_zombie_counts_as_ending() -> None:
-    with subprocess.Popen(["sleep", "600"]) as process:
-        assert not is_ending(process.pid)
-        process.kill()
-        assert eventually(lambda: is_ending(process.pid))
-    assert not is_ending(os.getpid())
-
-
-def test_many_sandboxes_leave_no_descriptors_processes_or_folders(tier: SandboxTier) -> None:
-    pool = SandboxPool(spare=0)
-
-    def use() -> None:
-        with pool.open(SPEC, backend=tier, allow_weak=True) as sandbox:
-            assert sandbox.exec(code="print(1)").out == "1\n"
-
-    use()
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(15):
-        use()
-    assert len(os.listdir("/proc/self/fd")) <= before
-    assert "agentgym-sandbox" not in Path("/proc/self/mounts").read_text()
-    pool.close()
 
 
 @pytest.mark.parametrize("tier", HOLDING, indirect=True)
@@ -137,21 +98,7 @@ def test_a_forked_driver_does_not_end_its_parents_sandboxes(tier: SandboxTier) -
         assert sandbox.exec(code="print(1)").out == "1\n"
 
 
-def test_a_run_that_kills_everything_affects_only_its_sandbox(tier: SandboxTier) -> None:
-    with open_on(tier) as victim, open_on(tier) as other:
-        result = victim.exec(
-            code="import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(os.getppid(), signal.SIGKILL)"
-        )
-        assert result.ended in (Ended.KILLED, Ended.SIGNALED, Ended.EXITED)
-        if result.ended is Ended.KILLED:
-            assert not victim.health()
-            with pytest.raises(SandboxLost):
-                victim.exec(["true"])
-        assert other.exec(code="print(1)").out == "1\n"
-
-
 def test_a_sandbox_that_cannot_be_created_is_reported() -> None:
-    need(SandboxTier.NAMESPACES)
     with pytest.raises(UsageError, match="is not a folder"):
         open_on(SandboxTier.NAMESPACES, SandboxSpec(template=Path("/nowhere")))
     with pytest.raises(UsageError, match="installed package"):
@@ -160,38 +107,14 @@ def test_a_sandbox_that_cannot_be_created_is_reported() -> None:
         open_on(SandboxTier.NAMESPACES, SandboxSpec(image="debian"))
 
 
-def test_a_garbage_collected_sandbox_is_ended(tier: SandboxTier) -> None:
-    mark = f"{_MARK}_{tier}_{os.getpid()}_forgotten"
-    sandbox = open_on(tier)
-    session = sandbox.bash()
-    session.run(f"exec -a {mark} sleep 600 &")
-    assert eventually(partial(marks_after_a_cell, session, mark))
-    del sandbox, session
-    gc.collect()
-    assert eventually(lambda: not running(mark))
-
-
 def test_a_zygote_that_died_is_replaced() -> None:
-    need(SandboxTier.NAMESPACES)
     with open_on(SandboxTier.NAMESPACES) as sandbox:
         started = backend(SandboxTier.NAMESPACES)
         assert isinstance(started, NamespacesBackend)
-        for zygote in started.zygotes():
+        killed = [*started.zygotes()]
+        for zygote in killed:
             os.kill(zygote.pid, signal.SIGKILL)
         assert eventually(lambda: not sandbox.health())
-    assert eventually(lambda: not any(zygote.alive for zygote in started.zygotes()))
+    assert eventually(lambda: not any(zygote.alive for zygote in killed))
     with open_on(SandboxTier.NAMESPACES) as sandbox:
         assert sandbox.exec(code="print(1)").out == "1\n"
-
-
-def test_a_backend_keeps_few_idle_zygotes() -> None:
-    need(SandboxTier.NAMESPACES)
-    started = NamespacesBackend()
-    pool = SandboxPool(spare=0)
-    for number in range(10):
-        with pool.open(SandboxSpec(limits=SPEC.limits, workdir=f"/work{number}"), backend=started) as sandbox:
-            assert sandbox.exec(["pwd"]).out == f"/work{number}\n"
-    assert len(started.zygotes()) <= 8
-    pool.close()
-    started.close()
-    assert started.zygotes() == []

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from agentgym.base.errors import ToolError, UsageError
-from agentgym.tools.sandbox import Ended, Sandbox, SandboxSpec, SandboxTier
-from tests.tools.sandbox.attacks.host import processes_named
+from agentgym.tools.sandbox import Ended, Sandbox, SandboxTier
 from tests.tools.sandbox.tiers import SPEC, open_on
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.real
 
@@ -24,12 +21,14 @@ def sandbox(tier: SandboxTier) -> Iterator[Sandbox]:
         yield opened
 
 
-def test_a_python_session_keeps_state_and_shows_the_last_expression(sandbox: Sandbox) -> None:
-    with sandbox.python() as session:
+def test_a_python_session_keeps_its_state_and_shows_the_last_expression(sandbox: Sandbox) -> None:
+    with sandbox.python() as session, sandbox.python() as other:
         assert session.run("import math\nx = 3").out == ""
         assert session.run("print('a')\nmath.sqrt(x + 1)").out == "a\n2.0\n"
-        assert session.run("x;").out == "3\n"
         assert session.run("None").out == ""
+        assert "NameError" in other.run("x").err
+    with pytest.raises(UsageError, match="closed"):
+        session.run("1")
 
 
 def test_exceptions_exits_and_syntax_errors_leave_the_session_alive(sandbox: Sandbox) -> None:
@@ -70,34 +69,22 @@ def test_every_cell_has_its_own_cpu_limit(sandbox: Sandbox) -> None:
         assert session.run("while True: pass").ended is Ended.CPU
 
 
-def test_a_bash_session_keeps_variables_folder_and_status(sandbox: Sandbox) -> None:
+def test_a_bash_session_keeps_variables_folder_and_status_and_runs_any_text(sandbox: Sandbox) -> None:
     with sandbox.bash() as session:
         assert session.run("mkdir -p d && cd d; A='b c'; f() { echo \"f $1\"; }; false").exit_code == 1
         assert session.run('echo $? "$A" ${PWD##*/}; f 1').out == "1 b c d\nf 1\n"
-
-
-def test_bash_runs_any_text_as_one_command(sandbox: Sandbox) -> None:
-    with sandbox.bash() as session:
         assert session.run("cat <<'E'\nline 'one'\n$x\nE\necho \"two\n three\"").out == "line 'one'\n$x\ntwo\n three\n"
         assert session.run("if then").exit_code == 2
-        assert session.run("echo on").out == "on\n"
         with pytest.raises(ToolError, match="NUL"):
             session.run("echo a\0b")
-
-
-def test_exit_ends_a_bash_session(sandbox: Sandbox) -> None:
-    with sandbox.bash() as session:
-        session.run("x=1")
         result = session.run("exit 7")
         assert (result.exit_code, session.alive) == (7, False)
-        assert session.run("echo [$x]").out == "[]\n"
+        assert session.run('echo "[$A]"').out == "[]\n"
 
 
 def test_background_processes_live_as_long_as_their_session(sandbox: Sandbox) -> None:
     session = sandbox.bash()
     session.run("sleep 300 & echo $! > pid")
-    assert session.run("kill -0 $(cat pid) && echo there").out == "there\n"
-    sandbox.exec(["true"])
     assert session.run("kill -0 $(cat pid) && echo there").out == "there\n"
     session.close()
     assert sandbox.exec(["bash", "-c", "kill -0 $(cat pid) 2>/dev/null || echo gone"]).out == "gone\n"
@@ -111,47 +98,3 @@ def test_the_output_and_reply_of_each_cell_are_separate_and_bounded(sandbox: San
         result = session.run("print('y'); import os; _ = os.write(int(os.environ['AGENTGYM_REPLY_FD']), b'r')")
         assert (result.out, result.reply) == ("y\n", b"r")
         assert session.run("1").reply == b""
-
-
-def test_two_sessions_share_no_state(sandbox: Sandbox) -> None:
-    with sandbox.python() as first, sandbox.python() as second:
-        first.run("x = 1")
-        assert "NameError" in second.run("x").err
-
-
-def test_a_session_ended_between_cells_is_restarted_with_a_note() -> None:
-    mark = f"agentgym-ended-{os.getpid()}"
-    spec = SandboxSpec(limits=LIMITS.but(disk_mb=4), environment={"MARK": mark})
-    with open_on(SandboxTier.LANDLOCK, spec) as sandbox, sandbox.bash() as session:
-        session.run("head -c 6000000 /dev/zero > big")
-        assert eventually(lambda: not processes_named(mark))
-        sandbox.remove("big")
-        result = session.run("echo on")
-        assert result.out == "on\n"
-        assert "restarted" in result.err
-        assert session.run("echo on").err == ""
-
-
-def test_background_processes_are_stopped_between_cells(sandbox: Sandbox) -> None:
-    with sandbox.bash() as session:
-        session.run("(while :; do echo . >> written; done) & until [ -s written ]; do :; done")
-        before = sandbox.read("written")
-        sandbox.exec(["sleep", "0.1"])
-        assert sandbox.read("written") == before
-        session.run(f"until [ $(wc -c < written) -gt {len(before)} ]; do :; done")
-        assert len(sandbox.read("written")) > len(before)
-
-
-def test_the_usage_of_a_cell_is_reported(sandbox: Sandbox) -> None:
-    with sandbox.python() as session:
-        used = session.run("x = bytearray(30_000_000)\nimport time\nwhile time.process_time() < 0.3: pass").usage
-        assert 0.05 < used.cpu_s < 30
-        assert used.peak_memory_mb > 28
-
-
-def test_a_closed_session_refuses_cells(sandbox: Sandbox) -> None:
-    session = sandbox.python()
-    session.close()
-    session.close()
-    with pytest.raises(UsageError, match="closed"):
-        session.run("1")

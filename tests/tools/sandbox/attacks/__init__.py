@@ -6,8 +6,8 @@ from importlib import import_module
 
 from tests.tools.sandbox.attacks.attack import Attack
 
-_TOPICS = ("files", "quotas", "upkeep", "spying", "neighbours", "processes", "endings", "memory", "output", "network")
-_TOPICS += ("kernel", "leftovers", "forgery", "idleness", "shares")
+_TOPICS = ("files", "quotas", "spying", "processes", "memory", "output", "network", "kernel", "leftovers")
+_TOPICS += ("forgery", "shares")
 
 BY_TOPIC: dict[str, tuple[Attack, ...]] = {name: import_module(f"{__name__}.{name}").ATTACKS for name in _TOPICS}
 

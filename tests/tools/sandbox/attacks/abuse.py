@@ -15,30 +15,12 @@ from tests.tools.sandbox.attacks.attack import LIMITS
 from tests.tools.sandbox.attacks.steps import Scene, refused
 
 _PROGRAMS: tuple[str | bytes, ...] = (
-    "",
-    "a\0b",
-    "print('\ud800')",
-    "'\ud800'.x",
-    "\ufeffprint(1)",
-    "\tx\n  y\n z",
-    b"\xff\xfe\xfa",
-    "x = '" + "a" * 300_000 + "'",
-    "(" * 5_000,
-    "-" * 100_000 + "1",
-    "1+" * 30_000 + "1",
-    "return 1",
-    "# -*- coding: rot13 -*-\nprint(1)",
-    "from __future__ import braces",
-    "raise BaseException",
-    "raise KeyboardInterrupt",
-    "raise GeneratorExit",
-    "raise SystemExit('text')",
-    "raise SystemExit(10 ** 30)",
-    "class E(Exception):\n    def __str__(self): 1/0\nraise E",
-    "import os; os.kill(os.getpid(), 9)",
-    "import sys; sys.exit(256)",
-    "del __builtins__; print(1)",
-    "while True:\n    break\nelse:\n    (",
+    *("", "a\0b", "print('\ud800')", "'\ud800'.x", "\ufeffprint(1)", "\tx\n  y\n z", b"\xff\xfe\xfa", "return 1"),
+    *("x = '" + "a" * 300_000 + "'", "(" * 5_000, "-" * 100_000 + "1", "1+" * 30_000 + "1"),
+    *("# -*- coding: rot13 -*-\nprint(1)", "from __future__ import braces", "while True:\n    break\nelse:\n    ("),
+    *("raise BaseException", "raise KeyboardInterrupt", "raise GeneratorExit", "raise SystemExit('text')"),
+    *("raise SystemExit(10 ** 30)", "class E(Exception):\n    def __str__(self): 1/0\nraise E"),
+    *("import os; os.kill(os.getpid(), 9)", "import sys; sys.exit(256)", "del __builtins__; print(1)"),
 )
 
 
@@ -91,7 +73,13 @@ def uploads_stay_inside(scene: Scene) -> Iterator[str]:
     for path in ("../x", "/", "/usr", "..", ""):
         yield from refused(f"remove({path!r})", lambda path=path: box.remove(path))
         yield from refused(f"download({path!r})", lambda path=path: box.download(path)) if path else ()
-    yield from _uploads_a_hostile_folder(scene)
+    with tempfile.TemporaryDirectory() as folder:
+        _hostile_folder(Path(folder), scene)
+        os.mkfifo(Path(folder, "pipe"))
+        with contextlib.suppress(ToolError, UsageError):
+            box.upload(Path(folder), "from-host")
+    for data in box.download(max_bytes=10_000_000).values():
+        yield from scene.leaks(data)
     yield from refused("an upload of 40 MB", lambda: box.upload({f"big{n}": os.urandom(1 << 22) for n in range(10)}))
     yield from refused("an upload of 3,000 files", lambda: box.upload({f"many/{n}": b"" for n in range(3_000)}))
     for path in ("many", *(f"big{number}" for number in range(10))):
@@ -99,29 +87,17 @@ def uploads_stay_inside(scene: Scene) -> Iterator[str]:
             box.remove(path)
 
 
-def _uploads_a_hostile_folder(scene: Scene) -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        _make_hostile(Path(folder), scene)
-        with contextlib.suppress(ToolError, UsageError):
-            scene.sandbox.upload(Path(folder), "from-host")
-    for data in scene.sandbox.download(max_bytes=10_000_000).values():
-        yield from scene.leaks(data)
-
-
-def _make_hostile(folder: Path, scene: Scene) -> None:
+def _hostile_folder(folder: Path, scene: Scene) -> None:
+    folder.chmod(0o755)
     (folder / "good").write_text("good")
     (folder / "link").symlink_to(scene.host.secret_file)
     (folder / "folder").symlink_to(scene.host.folder)
-    os.mkfifo(folder / "pipe")
 
 
 def template_links_lead_nowhere(scene: Scene) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        folder.chmod(0o755)
-        (folder / "good").write_text("good")
-        (folder / "link").symlink_to(scene.host.secret_file)
-        (folder / "folder").symlink_to(scene.host.folder)
+        _hostile_folder(folder, scene)
         try:
             box = scene.open_spec(SandboxSpec(limits=LIMITS, template=folder))
         except UsageError:
@@ -137,17 +113,8 @@ def template_links_lead_nowhere(scene: Scene) -> Iterator[str]:
 
 
 def survives_a_hostile_environment(scene: Scene) -> Iterator[str]:
-    env = {
-        "LD_PRELOAD": "/no/such.so",
-        "PYTHONHOME": "/nowhere",
-        "PYTHONPATH": "/nowhere",
-        "PATH": "",
-        "AGENTGYM_REPLY_FD": "0",
-        "LC_ALL": "xx",
-        "TZ": ":/etc/shadow",
-        "IFS": "x",
-        "BASH_ENV": "/dev/stdin",
-    }
+    env = {"LD_PRELOAD": "/no/such.so", "PYTHONHOME": "/nowhere", "PYTHONPATH": "/nowhere", "BASH_ENV": "/dev/stdin"}
+    env |= {"PATH": "", "AGENTGYM_REPLY_FD": "0", "LC_ALL": "xx", "TZ": ":/etc/shadow", "IFS": "x"}
     limits = LIMITS.but(wall_s=2.0)
     yield from _survives("python", lambda: scene.sandbox.exec(code="print(1)", env=env, limits=limits))
     yield from _survives("bash", lambda: scene.sandbox.exec(["bash", "-c", "echo"], env=env, limits=limits))

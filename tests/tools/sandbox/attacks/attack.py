@@ -10,31 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from agentgym.tools.sandbox.backend import Threat
 from agentgym.tools.sandbox.result import Ended
 from agentgym.tools.sandbox.spec import SandboxLimits
 
-LIMITS = SandboxLimits(
-    wall_s=8,
-    cpu_s=8,
-    memory_mb=256,
-    total_memory_mb=400,
-    processes=24,
-    open_files=64,
-    file_mb=8,
-    disk_mb=16,
-    files=500,
-    output_bytes=20_000,
-    reply_bytes=200_000,
-)
+LIMITS = SandboxLimits(wall_s=8, cpu_s=8, memory_mb=256, total_memory_mb=400, processes=24, open_files=64)
+LIMITS = LIMITS.but(file_mb=8, disk_mb=16, files=500, output_bytes=20_000, reply_bytes=200_000)
 """The limits of every sandbox under attack: so low that a program can exceed each within a second."""
 
 PATIENT_S = 60.0
 """Wall-clock limit of attacks that are ended by a periodic check, which may come late on a busy machine."""
-
 SHORT = 0.5
 """Wall-clock limit of attacks that it is meant to end."""
 
@@ -44,14 +31,6 @@ FELLED = frozenset({Ended.EXITED, Ended.SIGNALED, Ended.KILLED, Ended.TIMEOUT})
 """The possible ends of a program that attacks its own supervisor."""
 
 
-class Way(StrEnum):
-    """How the program is run."""
-
-    EXEC = "exec"
-    SESSION = "session"
-    """As a cell of a live session."""
-
-
 @dataclass(frozen=True)
 class Attack:
     """One attack."""
@@ -59,7 +38,7 @@ class Attack:
     name: str
     program: str
     rows: tuple[int, ...]
-    """The cases in the table of hostile inputs that it represents."""
+    """The cases of hostile inputs that it represents."""
     threats: tuple[Threat, ...] = ()
     """The threats that a backend must hold for the attack to fail; empty if every backend must withstand it."""
     language: str = "python"
@@ -68,7 +47,8 @@ class Attack:
     """The exit code of a program that ends by itself; negative for any."""
     wall_s: float | None = None
     cpu_s: float | None = None
-    way: Way = Way.EXEC
+    in_session: bool = False
+    """Whether it is a cell of a live session."""
     then: str = ""
     """The name of the host's step after the program (see `steps.py`)."""
     finishes: bool = True
@@ -83,7 +63,6 @@ class Attack:
 
     @property
     def limits(self) -> SandboxLimits:
-        """The limits of its run."""
         return LIMITS.but(wall_s=self.wall_s or LIMITS.wall_s, cpu_s=self.cpu_s or LIMITS.cpu_s)
 
     def source(self, facts: dict[str, str]) -> str:
@@ -98,26 +77,26 @@ class Attack:
 
 
 PYTHON = """\
-import os, sys
+import fcntl, gc, json, os, resource, signal, socket, stat, subprocess, sys, threading, time
+from contextlib import suppress
 def breach(*what):
     print("BREACH:", *what, flush=True)
-def attempt(what, call, *args, **named):
-    try:
-        got = call(*args, **named)
-    except Exception as error:
-        print("refused", what, type(error).__name__, error)
-        return None
-    breach(what, "->", repr(got)[:300])
-    return got
+def attempt(what, call, *args):
+    with suppress(Exception):
+        breach(what, "->", repr(call(*args))[:300])
 def outlast(*what):
     # By now the limit has ended the program, or it was exceeded.
-    import time
-    time.sleep(float(os.environ.get("AGENTGYM_OUTLAST_S", "20")))
+    time.sleep(20)
     breach(*what)
+def fill(path, mb):
+    with open(path, "wb") as file:
+        file.write(bytes(mb << 20))
+def spin():
+    while True:
+        pass
 def marked():
     try:
-        with open("/proc/self/comm", "w") as file:
-            file.write("ag@TOKEN@")
+        open("/proc/self/comm", "w").write("ag@TOKEN@")
     except OSError:
         import ctypes
         ctypes.CDLL(None).prctl(15, b"ag@TOKEN@", 0, 0, 0)
@@ -143,15 +122,13 @@ def forbidden(what, number, arm, *args):
     got = syscall(number, arm, *args)
     if got >= 0:
         breach(what, "->", got)
-    else:
-        print("refused", what, os.strerror(-got))
     return got
 '''
 """An additional prelude for attacks that make system calls."""
 
 _FLAGS: dict[str, dict[str, Any]] = {
     "bash": {"language": "bash"},
-    "session": {"way": Way.SESSION},
+    "session": {"in_session": True},
     "unfinished": {"finishes": False},
     **{name: {name: True} for name in ("stays_inside", "edge", "may_lose")},
 }
@@ -171,9 +148,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
 def parse_attacks(text: str, **preludes: str) -> tuple[Attack, ...]:
     """Parse attacks: each is a header such as `=== NAME rows=1,2 threats=cpu session`, then its program.
 
-    Args:
-        text: The attacks. A long header continues in further lines that start with `=== `.
-        preludes: Text by name, besides `syscalls`; a header's `with=NAME` puts it before the program.
+    A long header continues in further lines that start with `=== `. With `with=NAME`, it has a prelude.
     """
     preludes = {"syscalls": SYSCALLS, "": ""} | preludes
     attacks: list[Attack] = []

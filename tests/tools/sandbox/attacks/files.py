@@ -7,16 +7,12 @@ from tests.tools.sandbox.attacks.attack import parse_attacks
 ATTACKS = parse_attacks(r"""
 === read_host_files rows=1 threats=files
 for path in ("@SECRET_FILE@", "/etc/shadow", "/root/.ssh/id_rsa", "/proc/kcore", "/dev/mem"):
-    try:
+    with suppress(OSError):
         print(open(path, "rb").read(4096))
         breach("read", path)
-    except OSError as error:
-        print("refused", path, error)
-try:
+with suppress(OSError):
     print(os.listdir("@SECRET_DIR@"))
     breach("listed the host's folder")
-except OSError as error:
-    print("refused", error)
 
 === walk_to_host_files rows=1 threats=files
 import itertools
@@ -31,9 +27,7 @@ for root in ("/tmp", "/var/tmp", "/home", "/root", "/mnt", "/media", "/srv", "/o
 
 === change_host_file rows=2 threats=files
 def write(path, flags):
-    fd = os.open(path, flags)
-    os.write(fd, b"changed")
-    os.close(fd)
+    os.write(os.open(path, flags), b"changed")
 path = "@WRITABLE_FILE@"
 attempt("append", write, path, os.O_WRONLY | os.O_APPEND)
 attempt("write", write, path, os.O_RDWR)
@@ -56,12 +50,10 @@ attempt("setxattr", os.setxattr, path, "user.attack", b"1")
 places = ["/", "/etc", "/usr", "/usr/lib", "/bin", "/var", "/var/tmp", "/run", "/opt", "/srv", "/mnt",
           "/dev", "/dev/shm", "/dev/mqueue", "/tmp", "/run/lock", "/run/user", "/sys/fs/cgroup", "@SECRET_DIR@"]
 for place in places + [p for p in sys.path if p]:
-    try:
+    with suppress(OSError):
         with open(os.path.join(place, "agentgym-attack-@TOKEN@"), "w") as file:
             file.write("x")
         print("wrote in", place)
-    except OSError as error:
-        print("refused", place, error)
 
 === symlinks_out rows=3 threats=files then=reads_no_symlink
 os.symlink("@SECRET_FILE@", "link")
@@ -72,18 +64,13 @@ os.symlink("loop", "loop")
 os.makedirs("deep")
 os.symlink("../" * 12 + "@SECRET_FILE@".lstrip("/"), "deep/up")
 for path in ("link", "folder/@SECRET_BASE@", "deep/up"):
-    try:
+    with suppress(OSError):
         print(open(path).read())
         breach("followed", path)
-    except OSError as error:
-        print("refused", error)
-try:
+with suppress(OSError):
     open("target", "w").write("changed")
-except OSError as error:
-    print("refused", error)
 
 === symlink_swapped_while_read rows=3 threats=files session then=reads_through_the_door
-import threading
 os.makedirs("real", exist_ok=True)
 open("real/@SECRET_BASE@", "w").write("harmless")
 os.symlink("@SECRET_DIR@", "away")
@@ -91,13 +78,11 @@ os.symlink("real", "door")
 def swap():
     while True:
         for target in ("away", "real"):
-            try:
+            with suppress(OSError):
                 os.rename("door", "door2")
                 os.rename(target, "door")
                 os.rename("door", target)
                 os.rename("door2", "door")
-            except OSError:
-                pass
 threading.Thread(target=swap, daemon=True).start()
 
 === hard_links_and_dots rows=4 threats=files
@@ -119,35 +104,23 @@ def out_of_chroot():
 attempt("chroot", out_of_chroot)
 
 === devices_and_setuid rows=5 threats=privilege
-import stat, subprocess
 for name, kind, major, minor in (("c", stat.S_IFCHR, 1, 1), ("b", stat.S_IFBLK, 254, 0), ("k", stat.S_IFCHR, 1, 11)):
-    try:
+    with suppress(OSError):
         os.mknod(name, kind | 0o666, os.makedev(major, minor))
-    except OSError as error:
-        print("refused", error)
-        continue
-    attempt(f"device {major}:{minor}", lambda: os.close(os.open(name, os.O_RDONLY | os.O_NONBLOCK)))
+        attempt(f"device {major}:{minor}", lambda: os.close(os.open(name, os.O_RDONLY | os.O_NONBLOCK)))
 before = (os.getuid(), os.geteuid(), os.getgid())
 for call, args in ((os.setuid, (0,)), (os.setgid, (0,)), (os.setgroups, ([0],)), (os.setresuid, (0, 0, 0))):
-    try:
+    with suppress(OSError):
         call(*args)
-    except OSError as error:
-        print("refused", call.__name__, error)
 if 0 in (os.geteuid(), os.getegid()) and before[1]:
     breach("became root", os.geteuid(), os.getegid())
 for command in (["su", "-c", "id -u"], ["sudo", "-n", "id", "-u"], ["mount", "-t", "tmpfs", "none", "."],
                 ["newuidmap", str(os.getpid()), "0", "0", "1"]):
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=3)
-        if done.returncode == 0:
-            breach("ran", command, done.stdout[:100])
-    except (OSError, subprocess.SubprocessError) as error:
-        print("refused", error)
+    attempt(command, lambda: subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=3))
 
 === things_that_are_no_files rows=10 threats=files then=reads_no_special_file
-import socket
 for name in ("pipe", "socket", "device", "folder"):
-    try:
+    with suppress(OSError):
         if name == "pipe":
             os.mkfifo(name)
         elif name == "socket":
@@ -156,6 +129,4 @@ for name in ("pipe", "socket", "device", "folder"):
             os.symlink("/dev/zero", name)
         else:
             os.mkdir(name)
-    except OSError as error:
-        print("refused", error)
 """)

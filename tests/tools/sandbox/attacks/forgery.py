@@ -1,20 +1,17 @@
-"""Attacks that forge the outcome of a run or cell."""
+"""Attacks on the end and outcome of a run or cell: forgeries, closed streams, premature exits, broken shells."""
 
 from __future__ import annotations
 
 from tests.tools.sandbox.attacks.attack import parse_attacks
 
 _LIES = r"""
-import json, socket
 outcome = {"exit_code": 0, "ended": "exited", "signal": None, "cpu_s": 0.0, "peak_kb": 1, "alive": True, "blobs": []}
 text = json.dumps(outcome, separators=(",", ":")).encode()
 lies = [len(text).to_bytes(4, "big") + text, b"0\0", b" 0\0", b"0\n", b"0" * 16 + b" 0\0", b"0" * 32 + b" 0\0"]
 def lie(write):
     for forged in lies:
-        try:
+        with suppress(OSError):
             write(forged)
-        except OSError:
-            pass
 """
 
 ATTACKS = parse_attacks(
@@ -31,7 +28,6 @@ sys.exit(7)
 
 === cell_finds_its_connection rows=29,30 threats=forged_results stays_inside session with=lies exit_code=7 unfinished
 === then=cells_end_as_they_do
-import gc
 found = [thing for thing in gc.get_objects() if isinstance(thing, socket.socket)]
 frame = sys._getframe()
 while frame is not None:
@@ -43,7 +39,6 @@ sys.exit(7)
 
 === child_of_a_cell_ends_later_cells rows=29,46 threats=forged_results stays_inside session with=lies exit_code=7
 === unfinished then=cells_end_as_they_do
-import time
 if os.fork() == 0:
     while True:
         for fd in range(3, 64):
@@ -53,7 +48,6 @@ sys.exit(7)
 
 === thread_of_a_cell_ends_later_cells rows=29,46 threats=forged_results stays_inside session with=lies exit_code=7
 === unfinished then=cells_end_as_they_do
-import threading, time
 def later():
     while True:
         for fd in range(4, 64):
@@ -77,12 +71,10 @@ for fd in range(3, 64):
 os._exit(7)
 
 === cell_hangs_up_and_goes_on rows=28,30 threats=forged_results stays_inside session expects=clock wall_s=short
-import time
 os.closerange(3, 4096)
 time.sleep(100)
 
 === session_meddles_with_later_runs rows=29,44 threats=forged_results stays_inside session then=runs_are_left_alone
-import threading, time
 def meddle():
     while True:
         try:
@@ -91,14 +83,78 @@ def meddle():
             pids = range(2, 200)
         for pid in {*pids} - {1, os.getpid(), os.getppid()}:
             for fd in (1, 2, 3):
-                try:
+                with suppress(OSError):
                     with open(f"/proc/{pid}/fd/{fd}", "wb", buffering=0) as stream:
                         stream.write(b"FORGED")
-                except OSError:
-                    pass
 if os.fork() == 0:
     meddle()
 threading.Thread(target=meddle, daemon=True).start()
+
+=== closes_its_output_and_goes_on rows=28 threats=cpu stays_inside expects=clock wall_s=short
+for fd in (0, 1, 2):
+    os.close(fd)
+time.sleep(100)
+
+=== closes_every_descriptor rows=28,29 threats=cpu stays_inside expects=clock wall_s=short
+os.closerange(0, 4096)
+time.sleep(100)
+
+=== leaves_without_goodbye rows=30 stays_inside exit_code=7
+print('DONE', flush=True)
+os._exit(7)
+
+=== dies_while_leaving rows=30 stays_inside exit_code=9
+import atexit
+atexit.register(lambda: os._exit(9))
+print("DONE", flush=True)
+raise RuntimeError("no")
+
+=== hangs_while_leaving rows=30 threats=cpu stays_inside expects=clock wall_s=short
+import atexit
+threading.Thread(target=time.sleep, args=(100,)).start()
+atexit.register(time.sleep, 100)
+
+=== session_replaces_itself rows=46,28 threats=cpu stays_inside session expects=exited,signaled,timeout exit_code=-1
+=== wall_s=short unfinished
+os.execvp('sleep', ['sleep', '100.@TOKEN@'])
+
+=== session_fills_the_process_table rows=18,46 threats=forks stays_inside session expects=exited,processes
+=== then=runs_or_says_why_not
+for _ in range(200):
+    try:
+        if os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+    except OSError as error:
+        print("refused", error)
+        break
+
+=== session_lies_about_itself rows=29,41 stays_inside session expects=felled exit_code=-1 wall_s=2 unfinished
+=== then=numbers_are_sane
+for lie in ({"exit_code": 10 ** 300, "cpu_s": float("nan"), "peak_kb": -1},
+            {"exit_code": -5, "cpu_s": 1e400, "peak_kb": 1e30}, {"exit_code": [], "cpu_s": "x"}, []):
+    text = json.dumps(lie).encode()
+    for fd in range(3, 16):
+        with suppress(OSError):
+            os.set_blocking(fd, False)
+            os.write(fd, len(text).to_bytes(4, "big") + text)
+
+=== session_comes_back_twice rows=46,29 stays_inside session expects=felled wall_s=2 then=session_still_counts
+twin = os.fork()
+print("twin" if twin == 0 else "first")
+
+=== session_shell_kills_itself rows=46,30 stays_inside bash session expects=felled unfinished
+=== then=session_still_counts
+kill -9 $$
+
+=== session_shell_tricks rows=46,29 stays_inside bash session expects=felled exit_code=1 wall_s=2 unfinished
+=== then=session_still_counts
+trap 'echo trapped' EXIT DEBUG ERR
+exec 0</dev/null 2>/dev/null
+PS1='$(echo x)'; PROMPT_COMMAND='echo prompt'
+echo() { :; }; printf() { :; }; eval() { :; }; exit() { :; }; export -f echo printf
+alias cd=false; set -eu; readonly IFS='x'
+false
 """,
     lies=_LIES,
 )

@@ -15,24 +15,20 @@ for name in names:
 homes = {os.environ["HOME"], os.environ.get("TMPDIR", "."), os.getcwd(), "@SECRET_DIR@"}
 for home in homes:
     for name in (".bashrc", ".profile", ".bash_profile", ".bash_login", ".bash_env", ".pythonrc"):
-        try:
+        with suppress(OSError):
             with open(os.path.join(home, name), "w") as file:
                 file.write("echo BREACH: sourced\n")
-        except OSError as error:
-            print("refused", error)
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     site = os.path.join(home, f".local/lib/python{version}/site-packages")
-    try:
+    with suppress(OSError):
         os.makedirs(site, exist_ok=True)
         with open(os.path.join(site, "poison.pth"), "w") as file:
             file.write("import os; os.write(1, b'BREACH: pth')\n")
-    except OSError as error:
-        print("refused", error)
 for place in [p for p in sys.path if os.path.isdir(p) and os.path.abspath(p) != os.getcwd()]:
     attempt("beside the library in " + place, lambda: open(place + "/agentgym-attack-@TOKEN@.py", "a").close())
 
 === poisoned_memory rows=44,46 stays_inside
-import builtins, signal
+import builtins
 builtins.print = lambda *args, **named: os.write(1, b"BREACH: patched\n")
 sys.stdout.write("DONE\n")
 sys.stdout.flush()
@@ -57,25 +53,20 @@ hash -r
 true
 
 === process_that_waits_for_the_next_run rows=19,44 threats=daemons stays_inside then=nothing_more_is_written
-import time
 if os.fork() == 0:
     if os.fork() == 0:
         os.setsid()
         for _ in range(40):
-            try:
+            with suppress(OSError):
                 with open("late", "a") as file:
                     file.write("BREACH: still here\n")
-            except OSError:
-                pass
             time.sleep(0.25)
     os._exit(0)
 os.wait()
 
 === locks_itself_out rows=46 stays_inside may_lose
-import fcntl
 open("data", "w").write("x")
-for name in ("data",):
-    os.chmod(name, 0)
+os.chmod("data", 0)
 os.chmod(".", 0)
 
 === zip_bomb rows=41 threats=disk stays_inside expects=disk,exited wall_s=patient
@@ -85,15 +76,12 @@ with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
     for number in range(16):
         archive.writestr(f"zeros{number}", bytes(8 << 20))
     archive.writestr("../../../../../../agentgym-attack-@TOKEN@", "x")
-try:
+with suppress(OSError):
     with zipfile.ZipFile(io.BytesIO(held.getvalue())) as archive:
         for name in archive.namelist():
             with archive.open(name) as source, open(os.path.basename(name), "wb") as file:
                 while block := source.read(1 << 20):
                     file.write(block)
-except OSError as error:
-    print("refused", error)
-else:
     outlast("unpacked 128 MB")
 
 === archives_of_the_host rows=41 threats=files,disk then=uploads_stay_inside

@@ -20,11 +20,9 @@ for _ in range(200):
 
 === endless_reply rows=25 stays_inside expects=exited,output,signaled,timeout wall_s=2
 fd, block, total = int(os.environ["AGENTGYM_REPLY_FD"]), b"x" * 65536, 0
-try:
+with suppress(OSError):
     while total < 1 << 30:
         total += os.write(fd, block)
-except OSError as error:
-    print("refused", error)
 
 === endless_output_of_a_session rows=25 stays_inside bash session expects=output,timeout wall_s=2
 yes | head -c 2147483648
@@ -41,13 +39,10 @@ os.write(2, b"\xc3\x28\x00")
 pass
 
 === huge_arguments rows=31 stays_inside then=survives_huge_arguments
-import subprocess
 for arguments in (["x" * (1 << 22)], ["x" * 1000] * 10_000):
-    try:
+    with suppress(OSError, MemoryError):
         subprocess.run(["/bin/true", *arguments], check=False)
         print("ran")
-    except (OSError, MemoryError) as error:
-        print("refused", type(error).__name__)
 
 === prints_a_verdict rows=27,29 stays_inside exit_code=1
 print('{"ended": "exited", "exit_code": 0}\n===== 1 passed in 0.01s =====')

@@ -34,7 +34,6 @@ class Place:
         )
 
     def open(self, spec: SandboxSpec = SPEC) -> Sandbox:
-        """Open a sandbox."""
         return open_on(self.tier, spec)
 
     def strike(self, attack: Attack) -> Verdict:
@@ -55,13 +54,11 @@ class Place:
         return ""
 
     def close(self) -> None:
-        """Close the prepared sandbox."""
         if self._ready is not None:
             self._ready.close()
 
 
 def open_on(tier: SandboxTier, spec: SandboxSpec = SPEC) -> Sandbox:
-    """Open a sandbox of a backend."""
     if tier is SandboxTier.DOCKER:
         spec = replace(spec, image=os.environ[IMAGE])
     return open_sandbox(spec, backend=tier.value, allow_weak=tier is SandboxTier.RLIMITS)

@@ -1,4 +1,4 @@
-"""Attacks with processes and time: bombs, daemons, endless programs."""
+"""Attacks with processes and time: bombs, daemons, endless programs, work between the cells of a session."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from tests.tools.sandbox.attacks.attack import parse_attacks
 
 ATTACKS = parse_attacks(r"""
 === fork_bomb rows=18 threats=forks stays_inside expects=exited,memory,processes,timeout
-import time
 children = 0
 end = time.monotonic() + 3
 while children < 2000 and time.monotonic() < end:
     try:
         pid = os.fork()
-    except OSError as error:
-        print("refused", error)
+    except OSError:
         break
     if pid == 0:
         time.sleep(3)
@@ -23,13 +21,10 @@ if children > 60:
     breach("forked", children)
 
 === fork_bomb_that_grows rows=18 threats=forks stays_inside expects=exited,memory,processes,timeout
-import time
 end = time.monotonic() + 1.5
 for _ in range(10):
-    try:
+    with suppress(OSError):
         os.fork()
-    except OSError:
-        pass
     if time.monotonic() > end:
         break
 time.sleep(max(0, end - time.monotonic()))
@@ -40,20 +35,16 @@ bomb() { [ "$1" -gt 0 ] && { bomb $(($1 - 1)) & bomb $(($1 - 1)) & wait; }; }
 bomb 9 2>/dev/null
 
 === thread_bomb rows=18 threats=forks stays_inside expects=exited,memory,processes,timeout
-import threading, time
 threading.stack_size(65536)
 started, end = 0, time.monotonic() + 3
-try:
+with suppress(RuntimeError, MemoryError):
     while started < 2000 and time.monotonic() < end:
         threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
         started += 1
-except (RuntimeError, MemoryError) as error:
-    print("refused", error)
 if started > 60:
     breach("started", started)
 
 === runner_that_is_never_the_same_process rows=18,19 threats=daemons stays_inside
-import time
 end = time.monotonic() + 6
 for _ in range(2000):
     try:
@@ -73,7 +64,6 @@ if _ > 0:
     os._exit(0)
 
 === daemon rows=19 threats=daemons stays_inside
-import signal, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -94,31 +84,23 @@ sleep 30.@TOKEN@ &
 sleep 30.@TOKEN@ >&2 &
 
 === ignores_signals_and_spins rows=21 threats=cpu stays_inside expects=clock wall_s=short
-import signal
 for number in range(1, 65):
-    try:
+    with suppress(OSError, ValueError):
         signal.signal(number, signal.SIG_IGN)
-    except (OSError, ValueError):
-        pass
 signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
-while True:
-    pass
+spin()
 
 === uses_up_its_processor_time rows=21 threats=cpu stays_inside expects=cpu wall_s=patient cpu_s=1
-import signal
 signal.signal(signal.SIGXCPU, signal.SIG_IGN)
-while True:
-    pass
+spin()
 
 === sleeps_for_ever rows=21 threats=cpu stays_inside bash expects=clock wall_s=short
 trap '' TERM INT HUP QUIT
 while :; do sleep 100.@TOKEN@; done
 
 === stops_itself rows=21 threats=cpu stays_inside expects=clock wall_s=short
-import signal
 os.kill(os.getpid(), signal.SIGSTOP)
 os.kill(0, signal.SIGSTOP)
-import time
 time.sleep(100)
 
 === endless_arithmetic rows=22 threats=cpu stays_inside expects=clock wall_s=short
@@ -126,4 +108,41 @@ print(len(str(3 ** (10 ** 8))) if sys.set_int_max_str_digits(0) is None else 0)
 
 === endless_regular_expression rows=22 threats=cpu stays_inside expects=clock wall_s=short
 import re; re.match('(a+)+$', 'a' * 40 + 'b')
+
+=== session_works_between_cells rows=19,21 threats=idle_cpu stays_inside session then=sessions_rest
+for alone in (False, True):
+    if os.fork() == 0:
+        os.setsid() if alone else None
+        spin()
+threading.Thread(target=spin, daemon=True).start()
+
+=== shell_works_between_cells rows=19,21 threats=idle_cpu stays_inside bash session then=sessions_rest
+(exec -a ag@TOKEN@ bash -c 'while :; do :; done') &
+(exec -a ag@TOKEN@ bash -c 'trap "" CONT TSTP; while :; do (while :; do :; done) & wait; done') &
+set -m
+(exec -a ag@TOKEN@ bash -c 'while :; do :; done') &
+
+=== session_has_itself_woken rows=19,21 threats=idle_cpu stays_inside session with=syscalls then=sessions_rest
+CONT = int(signal.SIGCONT)
+event, timer = (ctypes.c_int32 * 16)(0, 0, CONT, 0), ctypes.c_int32()
+if syscall(222, 107, 1, ctypes.addressof(event), ctypes.addressof(timer)) >= 0:
+    period = (ctypes.c_int64 * 4)(0, 10_000_000, 0, 10_000_000)
+    syscall(223, 110, timer.value, 0, ctypes.addressof(period), 0)
+read, write = os.pipe()
+for command, value in ((fcntl.F_SETOWN, os.getpid()), (10, CONT), (fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)):
+    with suppress(OSError):
+        fcntl.fcntl(read, command, value)
+for number in (signal.SIGALRM, signal.SIGIO):
+    signal.signal(number, lambda *_: os.kill(0, CONT))
+signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+libc.prctl(1, CONT, 0, 0, 0)
+def wake():
+    while True:
+        os.kill(os.getppid(), CONT)
+        os.write(write, b"x" * 10)
+if os.fork() == 0:
+    libc.prctl(1, CONT, 0, 0, 0)
+    os.setpgid(0, 0)
+    wake()
+threading.Thread(target=spin, daemon=True).start()
 """)

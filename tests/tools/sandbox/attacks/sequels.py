@@ -8,24 +8,21 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from agentgym.base.errors import InfrastructureError
 from agentgym.tools.sandbox import Ended
 from tests.tools.sandbox.attacks.attack import LIMITS
 from tests.tools.sandbox.attacks.host import processes_named
 from tests.tools.sandbox.attacks.shares import COMMON_FILES
-from tests.tools.sandbox.attacks.steps import SPEC, Scene
+from tests.tools.sandbox.attacks.steps import Scene
 
 _TICKS = 3
 """Hundredths of a second of CPU time that the kernel may account late to a stopped process."""
 
 
 def cells_end_as_they_do(scene: Scene) -> Iterator[str]:
-    if scene.session is None:
-        scene.session = scene.sandbox.bash() if scene.language == "bash" else scene.sandbox.python()
     for number in (3, 0, 5, 1, 0, 9):
         code = f"echo {number}; (exit {number})" if scene.language == "bash" else f"print({number})\nimport sys\n"
         code += "" if scene.language == "bash" else f"sys.exit({number})"
-        result = scene.session.run(code, limits=LIMITS)
+        result = scene.live().run(code, limits=LIMITS)
         if (result.ended, result.exit_code, result.stdout) != (Ended.EXITED, number, b"%d\n" % number):
             yield f"a cell that ends with {number} is reported to end with {result.exit_code} and {result.stdout!r}"
         if result.duration_s > LIMITS.wall_s or result.usage.cpu_s > LIMITS.cpu_s:
@@ -58,8 +55,7 @@ def sessions_rest(scene: Scene) -> Iterator[str]:
     yield from _at_work("during another run", token, lambda: scene.sandbox.exec(code=run, limits=LIMITS))
     with contextlib.closing(scene.sandbox.python()) as other:
         yield from _at_work("during another session's cell", token, lambda: other.run(run, limits=LIMITS))
-    assert scene.session is not None
-    result = scene.session.run("echo 42" if scene.language == "bash" else "print(42)", limits=LIMITS)
+    result = scene.live().run("echo 42" if scene.language == "bash" else "print(42)", limits=LIMITS)
     if result.stdout != b"42\n":
         yield f"after its rest the session says {result}"[:300]
 
@@ -108,38 +104,33 @@ print("looked")
 
 
 def a_neighbour_gets_its_share(scene: Scene) -> Iterator[str]:
-    yield from _of_a_neighbour(scene, _SHARE)
+    return scene.second(_SHARE)
 
 
 _LOCKS = (
-    "import fcntl, os, struct, sys"
+    "import fcntl, os, struct, sys\nfrom contextlib import suppress"
     + COMMON_FILES
     + """
 here = {os.getcwd(), "/tmp", "/dev/shm"}
 for path in [path for path in paths if path not in here]:
-    try:
+    with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        print("refused", path, error)
-        continue
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        print("BREACH: sees a lock on", path, error)
-    try:
-        asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
-        if struct.unpack("hhqqi4x", fcntl.fcntl(fd, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK:
-            print("BREACH: sees a record lock on", path)
-    except OSError as error:
-        print("refused", path, error)
-    os.close(fd)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            print("BREACH: sees a lock on", path, error)
+        with suppress(OSError):
+            query = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+            if struct.unpack("hhqqi4x", fcntl.fcntl(fd, fcntl.F_GETLK, query))[0] != fcntl.F_UNLCK:
+                print("BREACH: sees a record lock on", path)
+        os.close(fd)
 print("looked")
 """
 )
 
 
 def nobody_sees_the_locks(scene: Scene) -> Iterator[str]:
-    yield from _of_a_neighbour(scene, _LOCKS)
+    yield from scene.second(_LOCKS)
     for path in ("/usr/bin/env", "/dev/null", "/usr", os.__file__):
         fd = os.open(path, os.O_RDONLY)
         try:
@@ -148,15 +139,3 @@ def nobody_sees_the_locks(scene: Scene) -> Iterator[str]:
             yield f"the host sees a lock on {path}"
         finally:
             os.close(fd)
-
-
-def _of_a_neighbour(scene: Scene, source: str) -> Iterator[str]:
-    with contextlib.closing(scene.open_spec(SPEC)) as other:
-        try:
-            result = other.exec(code=source, limits=LIMITS)
-        except InfrastructureError as error:
-            yield f"the neighbour is lost: {error}"
-            return
-        yield from scene.leaks(result.stdout)
-        if "looked" not in result.out:
-            yield f"the neighbour did not look: {result.err[-300:]!r}"

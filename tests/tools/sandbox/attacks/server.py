@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -32,26 +31,30 @@ SILENT_S = 4
 """Seconds after which the server closes the sandboxes of a silent client."""
 
 
+class Server:
+    """`agentgym serve sandbox` in a separate process."""
+
+    def __init__(self, *options: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            token_file = Path(folder, "token")
+            command = [sys.executable, "-c", _SERVE, "sandbox", "--token-file", str(token_file), *options]
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert self.process.stdout
+            line = next((line for line in self.process.stdout if line.startswith("Listening on ")), "")
+            assert line, "the server of sandboxes did not start"
+            self.url, self.token = line.split()[-1], token_file.read_text().strip()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.communicate()
+
+
 @functools.cache
 def started() -> str:
     """Start a server once and set its address in the environment; return why that is impossible, or an empty string."""
     if missing := [name for name in ("starlette", "uvicorn", "httpx") if find_spec(name) is None]:
         return f"not installed: {', '.join(missing)}"
-    token = secrets.token_hex(16)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "token").write_text(token)
-        options = ["--token-file", str(Path(folder) / "token"), "--silent", str(SILENT_S), "--backend", "auto"]
-        command = [sys.executable, "-c", _SERVE, "sandbox", *options]
-        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        atexit.register(_stop, server)
-        assert server.stdout is not None
-        for line in server.stdout:
-            if "Listening on" in line:
-                os.environ[URL], os.environ[TOKEN] = line.split()[-1], token
-                return ""
-    return "the server of sandboxes did not start"
-
-
-def _stop(server: subprocess.Popen[str]) -> None:
-    server.terminate()
-    server.wait()
+    server = Server("--silent", str(SILENT_S), "--backend", "auto")
+    atexit.register(server.stop)
+    os.environ[URL], os.environ[TOKEN] = server.url, server.token
+    return ""

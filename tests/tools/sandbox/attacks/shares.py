@@ -14,7 +14,6 @@ paths += [os.getcwd(), sys.executable, os.path.realpath(sys.executable), os.__fi
 ATTACKS = parse_attacks(
     r"""
 === queues_signals rows=36,48 threats=kernel_quotas stays_inside
-import signal
 number = signal.SIGRTMIN + 3
 signal.pthread_sigmask(signal.SIG_BLOCK, [number])
 for _ in range(3000):
@@ -43,22 +42,19 @@ if not ARM:
 forbidden("the priority of all of the user's processes", 141, 140, 2, 0, 19)
 forbidden("the disk priority of all of the user's processes", 251, 30, 3, 0, 3 << 13)
 forbidden("large pages", 9, 222, 0, 1 << 21, 3, 0x40022, -1, 0)
-import resource
 if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0):
     breach("the host may be given what has crashed: 0 holds back files only")
 
 === uses_up_what_is_counted rows=36,48 threats=kernel_quotas stays_inside edge session then=a_neighbour_gets_its_share
-import array, select, signal, socket
+import array, select
 number = signal.SIGRTMIN + 3
 signal.pthread_sigmask(signal.SIG_BLOCK, [number])
 kept = []
 def until_refused(what, call, most):
     done = 0
-    try:
+    with suppress(OSError, ValueError):
         for done in range(most):
             kept.append(call())
-    except (OSError, ValueError) as error:
-        print("refused", what, error)
     print(what, done)
 def pass_on():
     one, other = socket.socketpair()
@@ -70,10 +66,8 @@ def pass_on():
 def watch():
     poll = select.epoll()
     for fd in range(3):
-        try:
+        with suppress(OSError):
             poll.register(fd)
-        except OSError:
-            pass
     return poll
 until_refused("signals", lambda: os.kill(os.getpid(), number), 3000)
 until_refused("passed on", pass_on, 12)
@@ -82,15 +76,12 @@ until_refused("watches", watch, 100)
 
 === locks_common_files rows=48 threats=file_locks stays_inside edge session with=common_files
 === then=nobody_sees_the_locks
-import fcntl
 kept = []
 for path in paths:
-    try:
+    with suppress(OSError):
         kept.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
         fcntl.flock(kept[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.lockf(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        print("refused", path, error)
 print("locked", len(kept))
 
 === speaks_through_the_load rows=48 threats=side_channels stays_inside with=syscalls

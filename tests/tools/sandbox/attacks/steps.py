@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,33 @@ class Scene:
         text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
         return problems_of(text, self.facts, self.host.secret)
 
+    def live(self) -> SandboxSession:
+        """Return the attack's session; open it if there is none."""
+        if self.session is None:
+            self.session = self.sandbox.python() if self.language == "python" else self.sandbox.bash()
+        return self.session
+
+    def second(self, source: str) -> Iterator[str]:
+        """Yield the problems that a program in a second sandbox reveals; it prints `looked` at its end."""
+        for name, value in self.facts.items():
+            source = source.replace(f"@{name}@", value)
+        with contextlib.closing(self.open_spec(SPEC)) as other:
+            try:
+                result = other.exec(code=source, limits=LIMITS)
+            except InfrastructureError as error:
+                yield f"the neighbour is lost: {error}"
+                return
+        yield from self.leaks(result.stdout)
+        if "looked" not in result.out:
+            yield f"the neighbour did not look: {result.err[-300:]!r}"
+
+
+def tries(*calls: Callable[[], object]) -> None:
+    """Make calls that may fail, but only with errors for the model."""
+    for call in calls:
+        with contextlib.suppress(ToolError):
+            call()
+
 
 def refused(what: str, call: Callable[[], object]) -> Iterator[str]:
     """Yield a problem unless a call is rejected as the caller's mistake."""
@@ -51,14 +79,12 @@ def reads_no_symlink(scene: Scene) -> Iterator[str]:
     for path in ("link", f"folder/{scene.host.name}", "deep/up", "environ", "loop"):
         yield from refused(f"read({path!r})", lambda path=path: box.read(path))
     trace = f"folder/agentgym-attack-{scene.host.token}"
-    for call in (
+    tries(
         lambda: box.write("target", b"changed"),
         lambda: box.write(trace, b"x"),
         lambda: box.mkdir(trace),
         lambda: box.remove("folder/writable"),
-    ):
-        with contextlib.suppress(ToolError):
-            call()
+    )
     for _ in range(2):
         for data in box.download(max_bytes=10_000_000).values():
             yield from scene.leaks(data)
@@ -70,8 +96,7 @@ def reads_through_the_door(scene: Scene) -> Iterator[str]:
         with contextlib.suppress(ToolError):
             yield from scene.leaks(scene.sandbox.read(f"door/{scene.host.name}"))
         if number % 5 == 0:
-            with contextlib.suppress(ToolError):
-                scene.sandbox.write(f"door/agentgym-attack-{scene.host.token}", b"x")
+            tries(lambda: scene.sandbox.write(f"door/agentgym-attack-{scene.host.token}", b"x"))
             with contextlib.suppress(ToolError):
                 for data in scene.sandbox.download("door", max_bytes=1_000_000).values():
                     yield from scene.leaks(data)
@@ -87,7 +112,7 @@ def downloads_within_bounds(scene: Scene) -> Iterator[str]:
 def lists_and_downloads(scene: Scene) -> Iterator[str]:
     """File operations end, and fail only with errors for the model."""
     box = scene.sandbox
-    for call in (
+    tries(
         lambda: box.list(depth=200),
         lambda: box.read("leased"),
         lambda: box.write("leased", b"y"),
@@ -95,9 +120,7 @@ def lists_and_downloads(scene: Scene) -> Iterator[str]:
         lambda: box.restore(box.snapshot()),
         lambda: box.remove("d" * 40),
         lambda: box.remove("shut"),
-    ):
-        with contextlib.suppress(ToolError):
-            call()
+    )
     yield from ()  # any other error is a problem
 
 
@@ -114,8 +137,7 @@ def reads_no_special_file(scene: Scene) -> Iterator[str]:
     for name in {"pipe", "socket", "device", "folder"} & present:
         yield from refused(f"read({name!r})", lambda name=name: box.read(name))
     for name in ("pipe", "socket", "device", "folder"):
-        with contextlib.suppress(ToolError):
-            box.write(name, b"x")
+        tries(lambda name=name: box.write(name, b"x"))
     for path in ("/dev/zero", "/proc/self/environ", "/proc/self/mem", "/proc/kmsg", "..", "../..", "/etc/passwd"):
         yield from refused(f"read({path!r})", lambda path=path: box.read(path))
     box.download(max_bytes=1_000_000)
@@ -123,43 +145,29 @@ def reads_no_special_file(scene: Scene) -> Iterator[str]:
 
 _NEIGHBOUR = """
 import os, socket
+from contextlib import suppress
 def breach(*what): print("BREACH:", *what)
 for place in "@PLACES@".split(":"):
-    try:
+    with suppress(OSError):
         if "@MARK_A@" + "@MARK_B@" in open(place + "/agentgym-attack-@TOKEN@").read():
             breach("reads the neighbour's file in", place)
-    except OSError as error:
-        print("refused", error)
-try:
-    with socket.socket(socket.AF_UNIX) as one:
-        one.connect("\\0ag-@TOKEN@")
+with suppress(OSError), socket.socket(socket.AF_UNIX) as one:
+    one.connect("\\0ag-@TOKEN@")
     breach("connects to the neighbour")
-except OSError as error:
-    print("refused", error)
-try:
+pids = []
+with suppress(OSError):
     pids = [entry for entry in os.listdir("/proc") if entry.isdigit()]
-except OSError as error:
-    pids = []
 for pid in pids:
-    try:
+    with suppress(OSError):
         if "@TOKEN@" in open(f"/proc/{pid}/comm").read():
             breach("sees the neighbour", pid)
-    except OSError:
-        pass
 print("looked")
 """
 
 
 def neighbours_are_apart(scene: Scene) -> Iterator[str]:
     output = scene.result.out if scene.result else ""
-    source = _NEIGHBOUR.replace("@PLACES@", output.partition("PLACES ")[2].split("\n")[0])
-    for name, value in scene.facts.items():
-        source = source.replace(f"@{name}@", value)
-    with contextlib.closing(scene.open_spec(SPEC)) as other:
-        result = other.exec(code=source, limits=LIMITS)
-        yield from scene.leaks(result.stdout)
-        if "looked" not in result.out:
-            yield f"the neighbour did not look: {result.err[-300:]!r}"
+    return scene.second(_NEIGHBOUR.replace("@PLACES@", output.partition("PLACES ")[2].split("\n")[0]))
 
 
 def nobody_listens(scene: Scene) -> Iterator[str]:
@@ -184,10 +192,9 @@ def still_answers(scene: Scene) -> Iterator[str]:
 
 
 def session_still_counts(scene: Scene) -> Iterator[str]:
-    assert scene.session is not None
     cells = {"bash": "echo $((6*7))", "python": "print(6*7)"}
     with contextlib.suppress(ToolError):
-        yield from scene.leaks(scene.session.run(cells[scene.language]).out)
+        yield from scene.leaks(scene.live().run(cells[scene.language]).out)
     for language, cell in cells.items():
         opener = scene.sandbox.bash if language == "bash" else scene.sandbox.python
         with contextlib.closing(opener()) as session:
@@ -224,3 +231,46 @@ def runs_clean_in_both_languages(scene: Scene) -> Iterator[str]:
         if result.stdout != b"42\n":
             yield f"{how} says {result.stdout[:100]!r} {result.stderr[-200:]!r}"
         yield from scene.leaks(result.stderr)
+
+
+def runs_or_says_why_not(scene: Scene) -> Iterator[str]:
+    """A run in a full process table may fail, but only with errors for the model."""
+    limits = LIMITS.but(wall_s=2.0)
+    tries(lambda: scene.sandbox.exec(["bash", "-c", "true"], limits=limits))
+    tries(lambda: scene.sandbox.exec(code="print(1)", limits=limits))
+    yield from ()  # any other error is a problem
+
+
+def numbers_are_sane(scene: Scene) -> Iterator[str]:
+    results = [scene.result] if scene.result else []
+    for _ in range(4):
+        with contextlib.suppress(ToolError):
+            results.append(scene.live().run("1", limits=LIMITS.but(wall_s=2.0)))
+    for result in results:
+        numbers = (result.duration_s, result.usage.cpu_s, result.usage.peak_memory_mb, result.exit_code or 0)
+        if not all(math.isfinite(number) and 0 <= number < 100_000 for number in numbers):
+            yield f"says {numbers}"[:200]
+
+
+def no_core_file(scene: Scene) -> Iterator[str]:
+    if cores := [entry.path for entry in scene.sandbox.list() if "core" in entry.path]:
+        yield f"left {cores}"
+
+
+def was_quick(scene: Scene) -> Iterator[str]:
+    if scene.result is not None and scene.result.duration_s > 25:
+        yield f"waited {scene.result.duration_s:.1f} s for a child"
+
+
+def kept_both_ends(scene: Scene) -> Iterator[str]:
+    assert scene.result is not None
+    if not scene.result.stdout.startswith(b"0" * 100) or not scene.result.stdout.endswith(b"DONE\n"):
+        yield "the output lost its beginning or its end"
+    if scene.result.cut[0] < 900_000:
+        yield f"cut says {scene.result.cut}"
+
+
+def bytes_came_through(scene: Scene) -> Iterator[str]:
+    assert scene.result is not None
+    if bytes(range(256)) not in scene.result.stdout or b"\xc3\x28\x00" not in scene.result.stderr:
+        yield "bytes were changed"

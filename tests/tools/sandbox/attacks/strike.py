@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from agentgym.base.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.sandbox import Ended, Result, Sandbox
-from tests.tools.sandbox.attacks import abuse, outcomes, sequels, steps
-from tests.tools.sandbox.attacks.attack import ENDS, Attack, Way
+from tests.tools.sandbox.attacks import abuse, sequels, steps
+from tests.tools.sandbox.attacks.attack import ENDS, Attack
 from tests.tools.sandbox.attacks.host import Host, problems_of, resident_mb
 from tests.tools.sandbox.attacks.steps import SPEC, Opener, Scene
 
@@ -23,7 +23,6 @@ _FRESH = "import os; print(6 * 7, sorted(os.listdir('.')), sorted(os.listdir(os.
 class Verdict:
     """The outcome of an attack. The sandbox held if there are no problems."""
 
-    attack: str
     ended: str
     seconds: float
     problems: tuple[str, ...]
@@ -34,16 +33,7 @@ def strike(
 ) -> tuple[Verdict, Sandbox | None]:
     """Carry out an attack; return the verdict and a fresh sandbox for the next attack.
 
-    Args:
-        attack: The attack.
-        host: The machine with its canaries.
-        sandbox: The sandbox to attack; closed at the end.
-        open_spec: Opens a sandbox.
-        fresh: The result of `look` before any attack.
-        holds_files: Whether the files of this machine are protected.
-
-    Raises:
-        UsageError: If the attack could harm this machine.
+    `fresh` is the result of `look` before any attack, `holds_files` whether the files of this machine are protected.
     """
     if not (holds_files or attack.stays_inside):
         raise UsageError(f"{attack.name} is not run where the files of this machine are within its reach")
@@ -62,13 +52,12 @@ def strike(
         following.close()
         problems.append(f"a fresh sandbox differs: {view!r}, not {fresh!r}")
     seconds = round(time.monotonic() - started, 2)
-    return Verdict(attack.name, ended, seconds, tuple(problems)), None if view != fresh else following
+    return Verdict(ended, seconds, tuple(problems)), None if view != fresh else following
 
 
 def can_write(sandbox: Sandbox, host: Host) -> bool:
     """Whether a program can open the host's writable canary for writing. Writes nothing."""
-    result = sandbox.exec(code=f"import os\nos.close(os.open({str(host.writable)!r}, os.O_WRONLY))")
-    return result.ok
+    return sandbox.exec(code=f"import os\nos.close(os.open({str(host.writable)!r}, os.O_WRONLY))").ok
 
 
 def look(sandbox: Sandbox) -> str:
@@ -79,44 +68,43 @@ def look(sandbox: Sandbox) -> str:
 
 def _run(attack: Attack, scene: Scene, problems: list[str]) -> str:
     """Run the program and the steps after it, add their problems, and return how the run ended."""
+    ended = "lost"
     try:
-        scene.result = result = _execute(attack, scene)
+        scene.result = _execute(attack, scene)
     except InfrastructureError as error:
-        result = None
-        if not (attack.may_lose or Ended.KILLED in attack.expects):
+        if not _may_lose(attack):
             problems.append(f"the sandbox was lost: {error}")
     except ToolError as error:
-        result = None
         problems.append(f"refused with {type(error).__name__}: {error}")
-    if result is not None:
-        problems += _judged(attack, scene, result)
+    else:
+        ended = str(scene.result.ended)
+        problems += _judged(attack, scene, scene.result)
         if attack.then:
             problems += _step(attack, scene)
-        if attack.way is Way.SESSION and scene.session is not None:
+        if attack.in_session and scene.session is not None:
             scene.session.close()
     if alive := scene.host.survivors():
         problems.append(f"{len(alive)} processes outlived the run")
     problems += _next_run(attack, scene)
-    return "lost" if result is None else str(result.ended)
+    return ended
 
 
-def _step(attack: Attack, scene: Scene) -> list[str]:
-    problems: list[str] = []
-    module = next(module for module in (steps, abuse, outcomes, sequels) if hasattr(module, attack.then))
+def _may_lose(attack: Attack) -> bool:
+    return attack.may_lose or Ended.KILLED in attack.expects
+
+
+def _step(attack: Attack, scene: Scene) -> Iterator[str]:
+    module = next(module for module in (steps, abuse, sequels) if hasattr(module, attack.then))
     try:
-        for problem in getattr(module, attack.then)(scene):
-            problems.append(problem)
+        yield from getattr(module, attack.then)(scene)
     except (InfrastructureError, ToolError) as error:
-        problems.append(f"{attack.then}: {type(error).__name__}: {error}")
-    return problems
+        yield f"{attack.then}: {type(error).__name__}: {error}"
 
 
 def _execute(attack: Attack, scene: Scene) -> Result:
     source = attack.source(scene.facts)
-    if attack.way is Way.SESSION:
-        session = scene.sandbox.python() if attack.language == "python" else scene.sandbox.bash()
-        scene.session = session
-        return session.run(source, limits=attack.limits)
+    if attack.in_session:
+        return scene.live().run(source, limits=attack.limits)
     if attack.language == "python":
         return scene.sandbox.exec(code=source, limits=attack.limits)
     return scene.sandbox.exec(["bash", "-c", source], limits=attack.limits)
@@ -139,11 +127,10 @@ def _judged(attack: Attack, scene: Scene, result: Result) -> Iterator[str]:
 
 def _next_run(attack: Attack, scene: Scene) -> Iterator[str]:
     """Check that the next run in the same sandbox is clean, or that the sandbox reports its loss."""
-    may_lose = attack.may_lose or Ended.KILLED in attack.expects
     try:
         result = scene.sandbox.exec(code="print(6*7)")
     except (InfrastructureError, ToolError) as error:
-        if not may_lose:
+        if not _may_lose(attack):
             yield f"the next run failed: {type(error).__name__}: {error}"
         return
     if result.ok and result.stdout == b"42\n" and not result.stderr:
@@ -151,5 +138,5 @@ def _next_run(attack: Attack, scene: Scene) -> Iterator[str]:
     still_full = scene.result is not None and result.ended is scene.result.ended
     if result.ended in (Ended.DISK, Ended.FILES) and still_full:
         return  # without a quota, a workspace stays too full until something is removed
-    if not (may_lose and (result.ended is Ended.KILLED or not scene.sandbox.health())):
+    if not (_may_lose(attack) and (result.ended is Ended.KILLED or not scene.sandbox.health())):
         yield f"the next run gave {result.ended} {result.stdout[-200:]!r} {result.stderr[-300:]!r}"
