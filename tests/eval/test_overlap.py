@@ -55,7 +55,9 @@ def test_the_same_problem_is_found_whatever_its_case_and_spacing():
 def test_gold_and_data_distinguish_problems_but_ids_and_splits_do_not():
     def located(name: str, gold: Any = None, data: Any = None) -> LocatedTask:
         split = "train" if name == "a" else "test"
-        return LocatedTask(Task(name, split, "What?", gold=gold, data=data or {"id": name, "split": split}), split)
+        return LocatedTask(
+            Task(name, split, "What?", gold=gold or {}, data=data or {"id": name, "split": split}), split
+        )
 
     assert len(find_pairs([located("a"), located("b")])) == 1
     assert find_pairs([located("a", gold={"n": 1}), located("b", gold={"n": 2})], near=1.0) == []
