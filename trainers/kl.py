@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from agentgym.core.trajectory import Tokens
-from agentgym.trainers.episode_numbers import EpisodeNumbers
-from agentgym.trainers.sampled_batch import SampledBatch
+from agentgym.trainers.sampled_batch import EpisodeNumbers, SampledBatch
 
 _SAMPLE = 16
 """Number of trajectories to measure the divergence on."""

@@ -8,8 +8,7 @@ from accelerate import DistributedType
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 
 from agentgym.base.errors import UsageError
-from agentgym.core.closing import closed_after
-from agentgym.core.making import make_env, with_strict
+from agentgym.core.making import closed_after, make_env, with_strict
 from agentgym.core.rewards import Scheme
 from agentgym.core.task import TEST, TRAIN, TaskSource, check_split, default_split
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits

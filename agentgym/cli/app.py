@@ -107,7 +107,7 @@ def cards(
     ] = None,
 ) -> None:
     """Describe environments in Markdown: tasks, tools, rewards, an example episode, scores."""
-    from agentgym.cli.cards import print_cards, write_cards
+    from agentgym.cli.listing import print_cards, write_cards
 
     if out is None:
         print_cards(envs or [], tasks, speeds)

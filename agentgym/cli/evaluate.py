@@ -26,9 +26,8 @@ from agentgym.base.errors import UsageError, require
 from agentgym.base.loading import load_named
 from agentgym.base.output_files import check_file
 from agentgym.cli.options import choose_tasks
-from agentgym.core.closing import closed_after
 from agentgym.core.dialects import TEMPLATE
-from agentgym.core.making import arguments_of, full_env_id, make_env, recorded_arguments
+from agentgym.core.making import arguments_of, closed_after, full_env_id, make_env, recorded_arguments
 from agentgym.core.policy import Policy, TokenPolicy
 from agentgym.core.registry import class_of
 from agentgym.core.task import TEST, Task, default_split

@@ -18,10 +18,10 @@ from rich.text import Text
 from agentgym.base.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.base.output_files import held
 from agentgym.cli.replay import Replay
-from agentgym.core.closing import close
 from agentgym.core.display import plain
 from agentgym.core.env import Env
 from agentgym.core.foreign import describe
+from agentgym.core.making import close
 from agentgym.core.task import TaskList, read_manifest
 from agentgym.core.trajectory import Trajectory
 from agentgym.eval.results.annotations import Annotation, Annotations

@@ -201,8 +201,7 @@ def _sets(
 
 def factory_of(name: str, arguments: dict[str, Any]) -> EnvFactory:
     """Return a factory of an environment. Raises `UsageError` with a suggestion for an unknown argument."""
-    from agentgym.core.closing import close
-    from agentgym.core.making import full_env_id, make_env
+    from agentgym.core.making import close, full_env_id, make_env
     from agentgym.rollout import EnvFactory
 
     close(make_env(name, arguments))

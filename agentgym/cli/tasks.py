@@ -261,8 +261,7 @@ def _show_environment(
     strict: bool,
 ) -> None:
     from agentgym.cli.options import choose_tasks
-    from agentgym.core.closing import closed_after
-    from agentgym.core.making import make_env, with_strict
+    from agentgym.core.making import closed_after, make_env, with_strict
     from agentgym.core.task import TEST, default_split
     from agentgym.core.task_files import LeavesOut
 
@@ -316,8 +315,7 @@ def export_harbor(
     from agentgym.base.loading import load_named
     from agentgym.base.settings import parse_settings
     from agentgym.cli.options import choose_tasks
-    from agentgym.core.closing import closed_after
-    from agentgym.core.making import make_env
+    from agentgym.core.making import closed_after, make_env
     from agentgym.core.task import TEST, default_split
 
     with closed_after(make_env(env, parse_settings(settings or []))) as made_env:

@@ -1,21 +1,26 @@
-"""Make environments from a name and arguments that a user typed, with errors that say what to change."""
+"""Make environments from a name and arguments that a user typed, and close them, with errors that say what to change."""
 
 from __future__ import annotations
 
 import inspect
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentgym.base.choices import nearest
 from agentgym.base.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.core.engine.authoring import Authoring
 from agentgym.core.env import Env
-from agentgym.core.foreign import describe, place_of
+from agentgym.core.foreign import describe, ends_work, place_of, running_task
 from agentgym.core.registry import class_of, is_class_path, make, resolve
 from agentgym.core.task_files import with_defaults
+
+if TYPE_CHECKING:
+    from agentgym.core.env import Env
 
 
 def full_env_id(env_id: str) -> str:
@@ -142,3 +147,33 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return value is None or (isinstance(value, int | float) and isfinite(value))
+
+
+_E = TypeVar("_E", bound="Env")
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def closed_after(env: _E) -> Iterator[_E]:
+    """Context manager: yield an environment and close it."""
+    try:
+        yield env
+    finally:
+        close(env)
+
+
+def close(env: Env) -> None:
+    """Close an environment."""
+    with closing_errors_logged(env):
+        env.close()
+
+
+@contextmanager
+def closing_errors_logged(env: Env) -> Iterator[None]:
+    """Log exceptions raised in the block, unless the caller ends the work."""
+    try:
+        yield
+    except BaseException as error:
+        if ends_work(error, running_task()):
+            raise
+        _log.warning("a %s could not be closed: %s", type(env).__name__, describe(error))

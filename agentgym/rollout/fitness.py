@@ -6,8 +6,8 @@ Without these checks, such a failure looks like a weak model in a run that works
 from __future__ import annotations
 
 from agentgym.base.errors import UsageError
-from agentgym.core.closing import closed_after
 from agentgym.core.engine.steps import reset_options
+from agentgym.core.making import closed_after
 from agentgym.core.policy import Codec
 from agentgym.core.task import Task
 from agentgym.rollout import EnvFactory

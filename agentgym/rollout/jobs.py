@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.base.errors import UsageError
-from agentgym.core.closing import closed_after
 from agentgym.core.env import Env
+from agentgym.core.making import closed_after
 from agentgym.core.task import Task
 from agentgym.core.trajectory import Trajectory
 

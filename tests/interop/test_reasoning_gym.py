@@ -47,7 +47,7 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in ALL])
-def test_the_own_answer_of_a_generator_solves_its_tasks_and_one_without_a_meaning_does_not(name: str):
+def test_a_generators_own_answer_solves_its_tasks_and_a_meaningless_one_does_not(name: str):
     env = ReasoningGymEnv(name)
     for split in env.tasks.splits if name not in SLOW | SLOW_TO_MAKE else env.tasks.splits[:1]:
         task = env.tasks.get(split, 0)

@@ -96,7 +96,7 @@ def log_of(*addresses: str) -> dict[str, Any]:
 
 
 @peers
-def test_a_task_that_no_run_can_be_judged_by_is_broken_and_what_the_agent_broke_is_worth_0(package: None):
+def test_an_ungradable_task_is_broken_and_damage_by_the_agent_is_worth_0(package: None):
     task = entry(4, "Show it.", response_rule("mutate"), request_rule("", url="__GITLAB__/x"))
     with pytest.raises(BrokenTask, match="task 4"):
         judge(task, NOWHERE, FOUND, log_of("http://127.0.0.1:9"))

@@ -10,9 +10,8 @@ from agentgym.base.choices import nearest
 from agentgym.base.components import SUITES
 from agentgym.base.errors import UsageError
 from agentgym.base.loading import load_named
-from agentgym.core.closing import closed_after
 from agentgym.core.foreign import as_usage_error
-from agentgym.core.making import full_env_id
+from agentgym.core.making import closed_after, full_env_id
 from agentgym.core.task import Task, TaskSource, check_split
 from agentgym.eval.overlap import problem_tokens
 from agentgym.eval.suites.file import SuiteFile, name_of, read_suite_file

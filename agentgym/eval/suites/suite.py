@@ -13,9 +13,8 @@ from typing import Any, Protocol
 
 from agentgym.base.errors import UsageError
 from agentgym.base.fields import Rules, check_fields, is_count, is_text, required_fields
-from agentgym.core.closing import closed_after
 from agentgym.core.env import Env
-from agentgym.core.making import full_env_id, make_env
+from agentgym.core.making import closed_after, full_env_id, make_env
 from agentgym.core.task import Task
 from agentgym.eval.suites.file import EntryPart, LimitsPart, name_of
 from agentgym.eval.suites.pins import Pins, pinned_tasks

@@ -16,11 +16,10 @@ from gymnasium.error import ResetNeeded
 from pydantic import Field
 
 from agentgym.base.errors import AgentGymError, InfrastructureError, TaskError, UsageError
-from agentgym.core.closing import closed_after
 from agentgym.core.endings import Reason
 from agentgym.core.engine.spaces import Action as Move
 from agentgym.core.env import Env
-from agentgym.core.making import full_env_id, make_env
+from agentgym.core.making import closed_after, full_env_id, make_env
 from agentgym.core.messages import Message, ToolCall, assistant, pictures_in, text_of
 from agentgym.interop.episodes import CalledEpisode
 from agentgym.interop.packages import require_package

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from agentgym.base.errors import AgentGymError, InfrastructureError, UsageError
-from agentgym.core.closing import closed_after
 from agentgym.core.endings import Reason
 from agentgym.core.env import Env
-from agentgym.core.making import full_env_id, make_env
+from agentgym.core.making import closed_after, full_env_id, make_env
 from agentgym.core.task import TEST, TRAIN, Task, default_split, iterate
 from agentgym.interop.chat import sendable
 from agentgym.interop.episodes import CalledEpisode, PooledEpisodes

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentgym.base.errors import UsageError
-from agentgym.core.closing import closed_after
 from agentgym.core.endings import Reason
-from agentgym.core.making import full_env_id, make_env
+from agentgym.core.making import closed_after, full_env_id, make_env
 from agentgym.core.task import iterate
 from agentgym.eval.suites.validation import check_gold
 from agentgym.interop.chat import sendable

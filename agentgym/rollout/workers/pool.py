@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 
 from agentgym.base.errors import AgentGymError, InfrastructureError, ToolError, UsageError
-from agentgym.core.closing import close, closing_errors_logged
 from agentgym.core.endings import Reason
 from agentgym.core.engine.threads import blocking
 from agentgym.core.env import Env
 from agentgym.core.foreign import apart, ends_work, running_task
+from agentgym.core.making import close, closing_errors_logged
 from agentgym.rollout.limits import OutOfTime
 
 CLOSING_S = 60.0

@@ -71,7 +71,7 @@ def test_queries_that_are_too_many_for_one_request_go_in_several():
         assert len(server.requests) == 3 + 10 + 10
 
 
-def test_what_a_server_cannot_do_is_the_callers_mistake():
+def test_unsupported_requests_are_mistakes_of_the_caller():
     with answering(lambda *_: Said({"detail": "not now"}, 413)) as (server, client):
         with pytest.raises(UsageError, match="does not support filters"):
             client.search("q", filters={"kind": "x"})

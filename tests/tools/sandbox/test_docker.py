@@ -99,9 +99,7 @@ def test_settings_that_weaken_the_isolation_are_declared():
 
 
 @needs_docker
-def test_a_template_and_the_images_environment_are_available_and_readable_folders_not_changed(
-    daemon: Daemon, tmp_path: Path
-):
+def test_templates_image_variables_and_readable_folders_are_available(daemon: Daemon, tmp_path: Path):
     (tmp_path / "hello").write_text("hello")
     tmp_path.chmod(0o777)
     spec = SandboxSpec(image=IMAGE, template=tmp_path, readable=(tmp_path,), environment={"WHO": "me"}, workdir="/task")

@@ -179,7 +179,7 @@ def test_an_invalid_spec_is_refused(shared: Server, content: bytes):
     assert not shared.created
 
 
-def test_a_sandbox_that_cannot_be_created_or_ended_itself_is_reported_and_takes_no_place(server: Callable[..., Server]):
+def test_sandboxes_that_failed_or_ended_are_reported_and_take_no_place(server: Callable[..., Server]):
     running = server(sandboxes=1)
     answer = running.client.post("/sandboxes", json={"image": "nowhere"})
     assert answer.status_code == 503
