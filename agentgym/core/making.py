@@ -1,4 +1,4 @@
-"""Make environments from a name and arguments that a user typed, and close them, with errors that say what to change."""
+"""Make environments from a name and arguments that a user typed, with errors that say what to change; close them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from agentgym.base.choices import nearest
 from agentgym.base.errors import AgentGymError, InfrastructureError, UsageError
@@ -18,9 +18,6 @@ from agentgym.core.env import Env
 from agentgym.core.foreign import describe, ends_work, place_of, running_task
 from agentgym.core.registry import class_of, is_class_path, make, resolve
 from agentgym.core.task_files import with_defaults
-
-if TYPE_CHECKING:
-    from agentgym.core.env import Env
 
 
 def full_env_id(env_id: str) -> str:
