@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from agentgym import Env, GeneratedTasks, Task, tool
+from agentgym import Env, GeneratedTasks, Reason, Task, tool
 from agentgym.core.dialects import DIALECTS
 from agentgym.core.messages import Pictured, ToolCall, pictures_in, text_of
 
@@ -38,6 +38,16 @@ class WindowEnv(Env):
             times: How often.
         """
         return Pictured("a view " * 100, (PNG,) * times)
+
+    @tool
+    def answer(self, text: str) -> str:
+        """State what is there.
+
+        Args:
+            text: The answer.
+        """
+        self.finish(Reason.ANSWERED)
+        return "done"
 
 
 @pytest.mark.parametrize("dialect", sorted(set(DIALECTS) - {"template"}))

@@ -23,7 +23,7 @@ from agentgym.core.policy import RandomPolicy, ScriptedPolicy
 from agentgym.core.registry import make
 from agentgym.core.task import iterate
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from agentgym.rollout.workers.ray import RayWorkers
+from agentgym.rollout.workers.ray_actors import RayWorkers
 from tests.counter_env import groups
 from tests.rollout.worker_processes import in_every_environment, play_with
 from tests.waiting import eventually

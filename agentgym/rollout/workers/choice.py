@@ -35,7 +35,7 @@ def make_workers(workers: str | Workers, factory: EnvFactory, limits: Limits) ->
 
         return ProcessWorkers(factory, limits.max_in_flight)
     if name == "ray":
-        from agentgym.rollout.workers.ray import RayWorkers
+        from agentgym.rollout.workers.ray_actors import RayWorkers
 
         return RayWorkers(factory, limits.max_in_flight, address=address or None)
     raise _unknown(workers)
