@@ -1,11 +1,22 @@
-"""`scripts/check-english` counts the phrases and names that docs/style.md advises against."""
+"""English: what `scripts/check-english` counts, and one meaning for each word of the vocabulary."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from runpy import run_path
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "check-english"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "check-english"
+MEASURE = run_path(str(ROOT / "scripts" / "measure.py"))
+CLASSES = {
+    "task": "Task", "suite": "Suite", "environment": "Env", "trajectory": "Trajectory", "turn": "Turn",
+    "tool call": "ToolCall", "dialect": "Dialect", "reward channel": "Channel", "gate": "Gate", "scheme": "Scheme",
+    "policy": "Policy", "seat": "Seat", "group": "Group",
+}  # fmt: skip
+"""Terms of the vocabulary that are classes."""
+STAND_INS = {"NotPlain", "Sandbox", "Sandboxes"}
+"""Classes that stand in for those of the same name where an exported task is judged."""
 MODULE = '''"""A task is no article."""
 
 def pick(found, left, right):
@@ -37,3 +48,15 @@ def test_phrases_count_per_10_000_words_and_names_per_1_000_bindings():
         "names": ["a.py:8: told", "a.py:3: found"],
     }
     assert (round(counts["'beside'"][0]), round(counts["names"][0])) == (333, 400), "of 30 words and 5 bindings"
+
+
+def test_a_class_name_means_one_thing_and_the_vocabulary_defines_each_term_once():
+    modules = {MEASURE["module_name"](path): path for path in MEASURE["tracked"](*MEASURE["PRODUCT"])}
+    modules = {name: path for name, path in modules.items() if path.suffix == ".py"}
+    assert set(MEASURE["shared_class_names"](modules)) == STAND_INS
+    page = (ROOT / "docs" / "style.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| ([a-z ]+) \|", page[page.index("## Vocabulary") :], flags=re.MULTILINE)
+    assert len(terms) == len(set(terms))
+    assert CLASSES.keys() <= set(terms)
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in modules.values())
+    assert [name for name in CLASSES.values() if not re.search(rf"^class {name}\b", sources, flags=re.MULTILINE)] == []
