@@ -24,12 +24,12 @@ NAME = "train_smollm2_whole"
 ENVS = ("sql", "code", "search")
 SETTINGS = (
     *("--model", "smollm2", "--dialect", "compact", "--context", "4096", "--workers", "processes"),
-    *("--gradient-checkpointing", "false", "--track-kl", "false"),
+    *("--no-gradient-checkpointing", "--no-track-kl"),
     # Solutions first: without them, this model earns nothing.
     *("--warm-start-steps", "150", "--warm-start-batch", "16", "--warm-start-tasks", "2400"),
     *("--warm-start-until", "1", "--warm-start-learning-rate", "1e-3"),
     *("--steps", "30", "--groups", "32", "--group-size", "8", "--updates-per-step", "2"),
-    *("--loss", "grpo", "--learning-rate", "3e-4", "--negative-weight", "0.3", "--scale-by-std", "false"),
+    *("--loss", "grpo", "--learning-rate", "3e-4", "--negative-weight", "0.3", "--no-scale-by-std"),
     *("--warmup-steps", "3", "--eval-tasks", "400", "--eval-attempts", "1"),
 )
 OF_ENV = {

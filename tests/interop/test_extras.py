@@ -35,5 +35,5 @@ def test_an_error_names_the_install_command_of_a_missing_package(adapter: str, p
         patch.setattr("agentgym.interop.packages.find_spec", lambda name: None)
         with pytest.raises(MissingExtra) as error:
             importlib.import_module(f"agentgym.interop.{adapter}")
-    requirement = REQUIREMENTS.get(package, "'agentgym-suite[serve]'")
+    requirement = REQUIREMENTS.get(package, "'agentgym-suite[mcp]'")
     assert str(error.value).endswith(f"run: pip install {requirement}")

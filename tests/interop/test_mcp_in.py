@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp", reason="needs the [serve] extra")
+pytest.importorskip("mcp", reason="needs the [mcp] extra")
 
 from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.check import run_checks

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp", reason="needs the [serve] extra")
+pytest.importorskip("mcp", reason="needs the [mcp] extra")
 
 import httpx
 from mcp import ClientSession, StdioServerParameters  # pyright: ignore[reportMissingImports]

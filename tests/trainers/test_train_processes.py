@@ -21,6 +21,7 @@ from agentgym.trainers.config import TrainConfig, load_config, to_dict
 from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
 from agentgym.trainers.train import train
 from tests.stopped import HANG_S, command
+from tests.trainers.test_train_command import option
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -31,7 +32,7 @@ TWO_PROCESSES = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_nod
 def flags(config: TrainConfig) -> list[str]:
     """The settings as flags, without `micro_batch`, which each run lowers to its own share of an update."""
     values = to_dict(config) | {"micro_batch": None}
-    return [f"--{name}={value}" for name, value in values.items() if value is not None]
+    return [option(name, value) for name, value in values.items() if value is not None]
 
 
 def start(config: TrainConfig, launcher: Sequence[str] = ()) -> subprocess.Popen[str]:

@@ -2,4 +2,4 @@
 
 from agentgym.base.errors import require
 
-require("mcp", "serve")
+require("mcp", "mcp")

@@ -24,7 +24,7 @@ from agentgym.core.schema_tool import SchemaTool
 from agentgym.core.task import Task
 from agentgym.core.toolset import Tool, Toolset
 
-require("mcp", "serve")
+require("mcp", "mcp")
 
 import httpx  # noqa: E402
 from mcp import (  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]  # noqa: E402
