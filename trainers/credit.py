@@ -21,7 +21,7 @@ import numpy as np
 from agentgym.core.endings import Ending
 from agentgym.core.rewards import OUTCOME, Scheme
 from agentgym.core.trajectory import Trajectory
-from agentgym.trainers.sampled_batch import EpisodeNumbers
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 
 RewardedEpisode = Trajectory | EpisodeNumbers
 """An episode that credit can be assigned to."""

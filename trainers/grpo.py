@@ -13,7 +13,8 @@ from agentgym.core.trajectory import Trajectory
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import Batch, TaskRow
 from agentgym.trainers.credit import Credit, group_numbers
-from agentgym.trainers.sampled_batch import EpisodeNumbers, SampledBatch
+from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs, TrainerScores
 from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trainers.trl_seam import GRPOConfig, TokenGRPOTrainer, loss_mask

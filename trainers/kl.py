@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from agentgym.core.trajectory import Tokens
-from agentgym.trainers.sampled_batch import EpisodeNumbers, SampledBatch
+from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.sampled_batch import SampledBatch
 
 _SAMPLE = 16
 """Number of trajectories to measure the divergence on."""

@@ -20,13 +20,14 @@ from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit, group_numbers
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.logbook.progress import RunProgress, batch_metrics
 from agentgym.trainers.logbook.records import MarkComplete, TrajectoryLog, recorded_positions
 from agentgym.trainers.logbook.run_log import RunLog
 from agentgym.trainers.policies import describe_training, policy_of
-from agentgym.trainers.sampled_batch import EpisodeNumbers, SampledBatch
+from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs
 from agentgym.trainers.training_setup import steps_in
 from agentgym.trainers.transformers_policy import TransformersPolicy

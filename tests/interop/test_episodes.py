@@ -15,9 +15,8 @@ from agentgym.core.messages import Message, ToolCall, system, text_of, tool_resu
 from agentgym.core.registry import make
 from agentgym.core.task import Task
 from agentgym.core.toolset import tool
-from agentgym.interop.chat import sendable
 from agentgym.interop.episodes import OVER, CalledEpisode, PooledEpisodes, ReplayedEpisode
-from agentgym.interop.openings import episode_named, openings
+from agentgym.interop.openings import episode_named, openings, sendable
 from agentgym.rollout import EnvFactory
 from tests.interop.probe_env import BROKEN_SEED, PNG, CountedEnv, ProbeEnv
 from tests.rows import each_row

@@ -193,3 +193,15 @@ def test_a_folder_of_adapters_plays_as_it_does_in_process(folder: Path, tokenize
     actual = turns(policy_at(f"vllm:{tmp_path / 'adapters'}", 0.0))
     assert [(turn.ids, turn.finish) for turn in actual] == [(turn.ids, turn.finish) for turn in expected]
     assert [turn.ids for turn in actual] != [turn.ids for turn in turns(policy_at(str(folder), 0.0))]
+
+
+def test_the_command_trains_the_tiny_model_end_to_end():
+    command = [str(Path(sys.executable).with_name("agentgym")), "train", "--env", "sql", "--use-vllm", "--steps", "2"]
+    command += ["--groups", "2", "--group-size", "4", "--micro-batch", "4", "--eval-tasks", "4", "--eval-attempts", "1"]
+    command += ["--warm-start-steps", "30", "--warm-start-tasks", "64", "--output-dir", "run", "--report-to", "[]"]
+    done = subprocess.run(command, env=os.environ | RUN, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr[-4_000:]
+    assert "held-out success before" in done.stdout
+    lines = list(read_metrics(Path("run") / "metrics.jsonl"))
+    assert [line["failed"] for line in lines] == [0.0, 0.0]
+    assert all(line["sampler_gap_max"] < 1e-4 for line in lines)

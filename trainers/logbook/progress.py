@@ -27,7 +27,7 @@ from agentgym.core.endings import Ending
 from agentgym.eval.statistics import Interval, success_interval
 from agentgym.eval.summary import Rate
 from agentgym.trainers.credit import Credit, group_numbers
-from agentgym.trainers.sampled_batch import EpisodeNumbers
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 
 _COLUMNS = (
     ("reward", "reward", "{:.3f}"),

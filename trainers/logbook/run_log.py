@@ -8,9 +8,9 @@ from typing import Any
 from transformers import TrainerCallback
 
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
 from agentgym.trainers.logbook.records import MetricsFile
-from agentgym.trainers.sampled_batch import EpisodeNumbers
 from agentgym.trainers.trl_config import optimizer_steps
 
 _GAPS = {

@@ -17,7 +17,8 @@ import torch
 
 from agentgym.base.errors import InfrastructureError, require
 from agentgym.trainers import ranks
-from agentgym.trainers.sampled_batch import EpisodeNumbers, SampledBatch
+from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.trl_seam import around_syncs, engine_of
 
 _CONVERSATIONS = 8

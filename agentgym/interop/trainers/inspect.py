@@ -19,8 +19,8 @@ from agentgym.core.task import TEST, Task, default_split, iterate
 from agentgym.eval.evaluation import evaluation_jobs
 from agentgym.eval.suites import SuiteEntry, load_suite
 from agentgym.eval.suites.suite import one_off
-from agentgym.interop.chat import picture_url
 from agentgym.interop.episodes import CalledEpisode, PooledEpisodes
+from agentgym.interop.openings import picture_url
 from agentgym.interop.packages import require_package
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits, within

@@ -17,9 +17,8 @@ from agentgym.base.errors import InfrastructureError, MissingExtra
 from agentgym.core.endings import Reason
 from agentgym.core.messages import Message
 from agentgym.core.registry import make
-from agentgym.interop.chat import Wire, sendable
 from agentgym.interop.episodes import ReplayedEpisode
-from agentgym.interop.openings import episode_named, openings
+from agentgym.interop.openings import Wire, episode_named, openings, sendable
 
 if find_spec("rllm") is None:
     raise MissingExtra("'rllm' is not installed; run: pip install 'rllm @ git+https://github.com/rllm-org/rllm.git'")

@@ -15,8 +15,8 @@ from agentgym.core.endings import Reason
 from agentgym.core.env import Env
 from agentgym.core.making import closed_after, full_env_id, make_env
 from agentgym.core.task import TEST, TRAIN, Task, default_split, iterate
-from agentgym.interop.chat import sendable
 from agentgym.interop.episodes import CalledEpisode, PooledEpisodes
+from agentgym.interop.openings import sendable
 from agentgym.interop.packages import require_package
 from agentgym.rollout.jobs import EnvFactory
 
