@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agentgym.base.fields import kind_of
+from agentgym.base.strict_json import json_kind
 from agentgym.core.task_files import Unusable
 
 MAX_BYTES = 1_000_000
@@ -63,5 +63,5 @@ def as_texts(value: Any, what: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str | int | float) for item in value):
-        raise Unusable(f"{what} must be a list of texts, not {kind_of(value)}: {value!r:.60}")
+        raise Unusable(f"{what} must be a list of texts, not {json_kind(value)}: {value!r:.60}")
     return tuple(map(str, value))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.base.errors import MissingExtra, UsageError
-from agentgym.base.fields import kind_of
 from agentgym.base.json_lines import json_lines
+from agentgym.base.strict_json import json_kind
 from agentgym.core.task_files import Quarantine, Unusable
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
@@ -62,7 +62,7 @@ class Record:
         if value is None:
             raise Unusable(f"there is no {name!r}; it has {sorted(map(str, self.fields))}")
         if not isinstance(value, type_):
-            raise Unusable(f"{name!r} must be {type_.__name__}, not {kind_of(value)}: {value!r:.60}")
+            raise Unusable(f"{name!r} must be {type_.__name__}, not {json_kind(value)}: {value!r:.60}")
         return value
 
     def texts(self, name: str) -> list[str]:
@@ -84,7 +84,7 @@ class Record:
 def as_object(value: Any, what: str = "the entry") -> Mapping[str, Any]:
     """Return the value if it is a JSON object. Raises `Unusable` if it is not."""
     if not isinstance(value, dict):
-        raise Unusable(f"{what} must be an object, not {kind_of(value)}: {value!r:.60}")
+        raise Unusable(f"{what} must be an object, not {json_kind(value)}: {value!r:.60}")
     return value
 
 
@@ -166,7 +166,7 @@ def _items(file: Path, items: Iterable[Any], quarantine: Quarantine) -> Iterator
         if isinstance(item, dict):
             yield Record(where, item, file, number)
         else:
-            quarantine.add(where, f"an entry must be an object, not {kind_of(item)}: {item!r:.60}")
+            quarantine.add(where, f"an entry must be an object, not {json_kind(item)}: {item!r:.60}")
 
 
 def whole_object(file: Path) -> Mapping[str, Any] | None:

@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any
 
 from agentgym.base.errors import UsageError
+from agentgym.base.strict_json import json_kind
 
 Check = Callable[[Any], bool]
 Rules = Mapping[str, tuple[Check, str]]
@@ -28,7 +29,7 @@ def check_fields(data: Any, rules: Rules, required: frozenset[str], what: str) -
         what: A name for `data` in the message.
     """
     if type(data) is not dict:
-        raise UsageError(f"{what} is a JSON object, not {kind_of(data)}")
+        raise UsageError(f"{what} is a JSON object, not {json_kind(data)}")
     if missing := sorted(required - data.keys()):
         raise UsageError(f"{what} needs the field {missing[0]!r}")
     for name, value in data.items():
@@ -48,15 +49,9 @@ def required_fields(kind: type) -> frozenset[str]:
     return frozenset(f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING)
 
 
-def kind_of(value: Any) -> str:
-    """Return the JSON name of a value's type."""
-    names = {bool: "a boolean", str: "a string", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return names.get(type(value), "null" if value is None else type(value).__name__)
-
-
 def excerpt_of(value: Any) -> str:
     """Return a value for a message: scalars as they are (cut if long), others by their type."""
-    text = repr(value) if type(value) in (str, int, float, bool, type(None)) else kind_of(value)
+    text = repr(value) if type(value) in (str, int, float, bool, type(None)) else json_kind(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 

@@ -56,7 +56,7 @@ def read_object(text: str) -> dict[str, Any]:
     if (end := skip_space(text, end)) < len(text):
         raise JsonProblem(f"there is text after the JSON object: {excerpt(text, end)}.")
     if not isinstance(value, dict):
-        raise JsonProblem(f"a JSON object {{...}} was expected, not {kind_of(value)}.")
+        raise JsonProblem(f"a JSON object {{...}} was expected, not {json_kind(value)}.")
     return value
 
 
@@ -108,7 +108,7 @@ def excerpt(text: str, at: int, width: int = 24) -> str:
     return repr(("..." if at > width else "") + cut + ("..." if at + width < len(text) else ""))
 
 
-def kind_of(value: Any) -> str:
+def json_kind(value: Any) -> str:
     """Return the JSON name of a value's type."""
     names = {bool: "a boolean", str: "a string", int: "a number", float: "a number", list: "a list", dict: "an object"}
     return names.get(type(value), "null" if value is None else type(value).__name__)

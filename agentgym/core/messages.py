@@ -177,7 +177,7 @@ def _read_call(entry: Any) -> ToolCall:
     except strict_json.JsonProblem as problem:
         raise _unreadable(f"The arguments of {name[:100]!r} cannot be read: {problem}") from None
     if not isinstance(arguments, Mapping | None):
-        raise _unreadable(f"The arguments of {name[:100]!r} must be an object, not {strict_json.kind_of(arguments)}.")
+        raise _unreadable(f"The arguments of {name[:100]!r} must be an object, not {strict_json.json_kind(arguments)}.")
     return ToolCall(name, arguments or {}, str(entry.get("id") or ""))
 
 

@@ -115,7 +115,7 @@ class Tool(ABC):
         parts = []
         for name, schema in self.parameters.get("properties", {}).items():
             default = f" = {json.dumps(schema['default'])}" if "default" in schema else " (optional)"
-            parts.append(f"{name}: {kind_of(schema)}{'' if name in required else default}")
+            parts.append(f"{name}: {schema_kind(schema)}{'' if name in required else default}")
         return f"{self.name}({', '.join(parts)})"
 
 
@@ -230,14 +230,14 @@ class Toolset:
         return self.get(call.name).check(call.arguments)
 
 
-def kind_of(schema: Mapping[str, Any]) -> str:
+def schema_kind(schema: Mapping[str, Any]) -> str:
     """Return a short name for the type that a JSON schema describes."""
     if "enum" in schema:
         return "|".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
     if options := schema.get("anyOf"):
-        return "|".join(kind_of(option) for option in options)
+        return "|".join(schema_kind(option) for option in options)
     if schema.get("type") == "array" and "items" in schema:
-        return f"list of {kind_of(schema['items'])}"
+        return f"list of {schema_kind(schema['items'])}"
     return str(schema.get("type") or ("object" if "$ref" in schema else "any"))
 
 

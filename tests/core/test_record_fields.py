@@ -15,11 +15,11 @@ from agentgym.base.fields import (
     is_numbers,
     is_object,
     is_text,
-    kind_of,
     list_of,
     object_of,
     or_null,
 )
+from agentgym.base.strict_json import json_kind
 from tests.refusals import differing
 
 MESSAGE = {"role": "user", "content": "hi"}
@@ -54,7 +54,7 @@ def test_a_rule_accepts_its_values_and_no_others():
 def test_types_have_their_json_names_and_values_at_most_60_characters():
     kinds = [(True, "a boolean"), ("", "a string"), (1, "a number"), (0.5, "a number"), ([], "a list")]
     kinds += [({}, "an object"), (None, "null"), ((), "tuple")]
-    assert differing(kind_of, kinds) == []
+    assert differing(json_kind, kinds) == []
     texts = [(None, "None"), (0.5, "0.5"), ("a", "'a'"), (["a"], "a list"), ("x" * 58, repr("x" * 58))]
     texts += [("x" * count, "'" + "x" * 59 + "…") for count in (59, 99)]
     assert differing(excerpt_of, texts) == []

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from agentgym.base.errors import ToolError, UsageError
 from agentgym.core.messages import ToolCall
-from agentgym.core.toolset import MAX_RESULT_CHARS, MethodTool, ToolOptions, Toolset, bounded, kind_of, tool
+from agentgym.core.toolset import MAX_RESULT_CHARS, MethodTool, ToolOptions, Toolset, bounded, schema_kind, tool
 from tests.refusals import differing, not_refused, refusal
 
 
@@ -148,7 +148,7 @@ def test_usage_abbreviates_types():
         ({"$ref": "#/$defs/Row"}, "object"),
         ({}, "any"),
     ]
-    assert differing(kind_of, rows) == []
+    assert differing(schema_kind, rows) == []
     usage = 'look(what: string, near: string = "\\u00fcber", deep: boolean = false)'
     assert Toolset.of(Words).get("look").usage == usage
 

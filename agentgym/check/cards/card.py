@@ -20,7 +20,7 @@ from agentgym.core.env import Env
 from agentgym.core.rewards import Channel, Gate, Scheme
 from agentgym.core.task import TaskSource
 from agentgym.core.task_files import STRICT, STRICT_MEANS, TaskFiles
-from agentgym.core.toolset import Tool, Toolset, kind_of
+from agentgym.core.toolset import Tool, Toolset, schema_kind
 from agentgym.procedural import ProceduralTasks
 
 _ALWAYS = ("outcome", "d_ra")
@@ -198,7 +198,7 @@ def _tool(tool: Tool) -> str:
 def _kind(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(code(json.dumps(value)) for value in schema["enum"])
-    return kind_of(schema)
+    return schema_kind(schema)
 
 
 def _default(schema: Mapping[str, Any], required: bool) -> str:

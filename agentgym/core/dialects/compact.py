@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from agentgym.base import strict_json
-from agentgym.base.strict_json import JsonProblem, excerpt, kind_of, skip_space
+from agentgym.base.strict_json import JsonProblem, excerpt, json_kind, skip_space
 from agentgym.core.dialects.base import Parsed
 from agentgym.core.dialects.text import (
     ParseError,
@@ -21,8 +21,7 @@ from agentgym.core.dialects.text import (
     text_parameters,
 )
 from agentgym.core.messages import ToolCall
-from agentgym.core.toolset import Tool, Toolset
-from agentgym.core.toolset import kind_of as schema_kind
+from agentgym.core.toolset import Tool, Toolset, schema_kind
 
 _CALL = re.compile(r"^@([\w.-]++)(\s|\Z)?", re.MULTILINE)
 _BEGINNING = re.compile(rf"^@\Z|{_CALL.pattern}", re.MULTILINE)
@@ -107,7 +106,7 @@ def _read_object(name: str, rest: str, tools: Toolset) -> dict[str, Any]:
     except JsonProblem as problem:
         raise ParseError(f"Write {usage}, but {problem}", unclosed=problem.cut) from None
     if not isinstance(value, dict):
-        raise ParseError(f"Write {usage}: the arguments must be a JSON object, not {kind_of(value)}.")
+        raise ParseError(f"Write {usage}: the arguments must be a JSON object, not {json_kind(value)}.")
     if (end := skip_space(rest, end)) < len(rest):
         raise ParseError(f"There is text after the call: {excerpt(rest, end)}. End your message after it.")
     return value

@@ -143,7 +143,9 @@ def _deepseek_call(text: str, start: int) -> _Call:
             f"The arguments of {name!r:.100} must be a JSON object, but {problem}", unclosed=problem.cut
         ) from None
     if not isinstance(arguments, dict):
-        raise ParseError(f"The arguments of {name!r:.100} must be a JSON object, not {strict_json.kind_of(arguments)}.")
+        raise ParseError(
+            f"The arguments of {name!r:.100} must be a JSON object, not {strict_json.json_kind(arguments)}."
+        )
     if (ending := _DEEPSEEK_END.match(text, end)) is None:
         raise ParseError(f"The call of {name!r:.100} is never closed. Write {_DEEPSEEK_SHAPE}.", unclosed=True)
     return ToolCall(name, arguments), ending.end()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentgym.base import strict_json
-from agentgym.base.strict_json import JsonProblem, excerpt, kind_of, skip_space
+from agentgym.base.strict_json import JsonProblem, excerpt, json_kind, skip_space
 from agentgym.core.dialects.base import Parsed
 from agentgym.core.dialects.text import (
     ParseError,
@@ -117,7 +117,7 @@ def _read_calls(text: str, start: int) -> tuple[list[ToolCall], int]:
 
 def _call_from(value: Any) -> ToolCall:
     if not isinstance(value, dict):
-        raise ParseError(f"The tool call must be a JSON object {_SHAPE}, not {kind_of(value)}.")
+        raise ParseError(f"The tool call must be a JSON object {_SHAPE}, not {json_kind(value)}.")
     if not isinstance(value.get("name"), str):
         raise ParseError(f'The tool call has no "name", or it is no string. Write {_SHAPE}.')
     if "arguments" not in value:
@@ -130,5 +130,5 @@ def _call_from(value: Any) -> ToolCall:
         except JsonProblem as problem:
             raise ParseError(f'"arguments" is a string, and read as JSON {problem} Write {_SHAPE}.') from None
     if not isinstance(arguments, dict):
-        raise ParseError(f'"arguments" must be an object, not {kind_of(arguments)}. Write {_SHAPE}.')
+        raise ParseError(f'"arguments" must be an object, not {json_kind(arguments)}. Write {_SHAPE}.')
     return ToolCall(value["name"], arguments)
