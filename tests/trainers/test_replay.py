@@ -38,6 +38,7 @@ def replayed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @each_row("slots", [64, 3])
 @each_row("training", [False, True])
 def test_the_same_is_sampled(model: Any, tokenizer: Any, replayed_rows: list[int], slots: int, training: bool):
+    replayed_rows.clear()
     model.train(training)
     launched = talks(policy(model, tokenizer, slots=slots, replays=False))
     assert not replayed_rows
