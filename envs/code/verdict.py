@@ -17,7 +17,7 @@ from agentgym.base.syntax import parse
 from agentgym.core.answers.cells import pair_off
 from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, Rule
 from agentgym.core.answers.numbers import same_number
-from agentgym.core.answers.texts import fold, nfc, plain, without_marks
+from agentgym.core.answers.texts import fold, nfc, without_marks
 from agentgym.core.answers.written import number_decision
 from agentgym.core.task import Task
 from agentgym.envs.code.calls import FunctionOutcome, arguments_of
@@ -64,7 +64,7 @@ def answer_decision(answer: str, expected: Any, question: str = "") -> Decision:
         if fold(mine) == fold(theirs):
             return Decision(True, Rule.TYPOGRAPHY)
     elif isinstance(expected, int | float) and not isinstance(expected, bool):
-        decision = number_decision(plain(text), expected, question)
+        decision = number_decision(text, expected, question)
         if decision.rule is not Rule.UNREADABLE:
             return decision
     is_literal, value = _value_of(text)

@@ -69,7 +69,7 @@ def decide(answer: str, task: Task, rule: Solved) -> Decision:
     if task.gold["unanswerable"]:
         return Decision(True, Rule.ABSTAINED) if abstains(answer) else OTHER
     decision = exact(answer, golds, task.prompt)
-    if decision.equal or rule == "em":
+    if decision.equal or rule == "em" or decision.rule is not Rule.OTHER:
         return decision
     right = nearly(answer, golds) if rule == "f1" else contains(answer, golds, task.prompt)
     return Decision(True, Rule.PART) if right else decision
