@@ -53,8 +53,10 @@ def fenced(text: str) -> list[str]:
 def without_marks(text: str) -> str:
     """Return `text` without the code fence or backticks that enclose all of it."""
     text = text.strip()
-    whole = _FENCE.fullmatch(text) or _INLINE.fullmatch(text)
-    return next(part for part in whole.groups() if part is not None).strip() if whole else text
+    marked = _FENCE.match(text) or _INLINE.match(text)
+    if marked is None or marked.end() < len(text):
+        return text
+    return next(part for part in marked.groups() if part is not None).strip()
 
 
 def plain(text: str) -> str:

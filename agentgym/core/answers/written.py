@@ -21,7 +21,7 @@ ROUNDING = "Numbers may be rounded to two decimals or more, unless the question 
 _COUNTS = {
     name: count for count, name in enumerate(["no", "one", "two", "three", "four", "five", "six", "seven", "eight"])
 }
-_ASKED = re.compile(rf"\b(\d|{'|'.join(_COUNTS)})[- ](?:decimals?|digits? after|places?)\b", re.IGNORECASE)
+_ASKED = re.compile(rf"\b(\d|{'|'.join(_COUNTS)})[- ](?:decimals?|digits? after)\b", re.IGNORECASE)
 _NEAREST = re.compile(r"\bnearest (?:(?P<whole>integer|whole|unit|dollar)|(?P<tenth>tenth)|(?P<cent>hundredth|cent))\b")
 
 
