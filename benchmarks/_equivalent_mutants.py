@@ -106,8 +106,8 @@ EQUIVALENT = (
     ),
     Equivalent(
         "agentgym/core/answers/cells.py",
-        "return tuple(0.0 if i in fractions and not isinstance(cell, str | None) else cell for i, cell in enumerate(row))",
-        "return tuple(0.0 if i in fractions or not isinstance(cell, str | None) else cell for i, cell in enumerate(row))",
+        "return tuple(0.0 if i in fractions and is_number(cell) else cell for i, cell in enumerate(row))",
+        "return tuple(0.0 if i in fractions or is_number(cell) else cell for i, cell in enumerate(row))",
         "rows are only sorted into buckets by it, and compared in full afterwards",
     ),
     Equivalent(

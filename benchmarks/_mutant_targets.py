@@ -44,7 +44,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/check/hostile.py": ("tests/check/test_hostile.py", *_CHECKS),
     "agentgym/check/subject.py": ("tests/check/test_subject.py", *_CHECKS),
     "agentgym/check/play.py": ("tests/check/test_play.py", *_CHECKS),
-    **{f"agentgym/core/answers/{name}.py": _ANSWERS for name in ("cells", "dates", "numbers", "texts", "units", "written")},
+    **{
+        f"agentgym/core/answers/{name}.py": _ANSWERS
+        for name in ("cells", "dates", "numbers", "texts", "units", "written")
+    },
     "agentgym/core/engine/steps.py": ("tests/core/test_answers.py", *_ENV),
     "agentgym/core/dialects/compact.py": _DIALECTS,
     "agentgym/core/dialects/families.py": _DIALECTS,

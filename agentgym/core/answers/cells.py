@@ -50,6 +50,11 @@ def canonical(cell: Any, column_type: str = "") -> Any:
     return str(cell)
 
 
+def is_number(cell: Any) -> bool:
+    """Whether a canonical cell is a number."""
+    return not isinstance(cell, str | None)
+
+
 def is_fractional(cell: Any) -> bool:
     """Whether a canonical cell is a number that may equal another one."""
     return isinstance(cell, float | Decimal)
@@ -65,7 +70,7 @@ def close(cell: Any, gold: Any, fewest: int | None = None) -> bool:
     """
     if not (is_fractional(cell) or is_fractional(gold)):
         return bool(cell == gold)
-    if isinstance(cell, str | None) or isinstance(gold, str | None):
+    if not (is_number(cell) and is_number(gold)):
         return False
     return same_number(cell, gold) or (fewest is not None and is_rounded(cell, gold, fewest))
 
@@ -127,12 +132,12 @@ def pair_off(fitting: Sequence[Sequence[int]]) -> int:
 
 
 def _without_numbers(row: Row, fractions: frozenset[int]) -> Row:
-    return tuple(0.0 if i in fractions and not isinstance(cell, str | None) else cell for i, cell in enumerate(row))
+    return tuple(0.0 if i in fractions and is_number(cell) else cell for i, cell in enumerate(row))
 
 
 def _count_pairs(rows: list[Row], gold_rows: list[Row], fractions: frozenset[int], fewest: int | None) -> int:
     """Count pairs of equal rows; the two sides differ in numbers of the columns `fractions` at most."""
-    columns = [i for i in sorted(fractions) if not isinstance(rows[0][i], str | None)]
+    columns = [i for i in sorted(fractions) if is_number(rows[0][i])]
     key = _numbers_of(columns)
     rows, gold_rows = sorted(rows, key=key), sorted(gold_rows, key=key)
     if len(rows) * len(gold_rows) > _MAX_PAIRINGS:

@@ -123,7 +123,10 @@ def test_right_and_wrong_answers_get_the_same_reply(env: CodeEnv):
 
 
 def test_text_that_is_no_value_may_be_corrected_twice(env: CodeEnv):
-    for answers, solved in ((["It is 56211, I think", "$56,211"], False), (["ca. 56211", "56211 or so", "56,211"], True)):
+    for answers, solved in (
+        (["It is 56211, I think", "$56,211"], False),
+        (["ca. 56211", "56211 or so", "56,211"], True),
+    ):
         begin(env, "value")
         for answer in answers[:-1]:
             assert "cannot be read as a value" in reply(env, "submit", answer=answer)

@@ -81,10 +81,14 @@ def test_a_value_may_be_submitted(env: SQLEnv):
 def test_queries_are_recognised_by_their_first_word_in_every_wrapping():
     queries = (" (\n(SELECT 1))", "/* x */ VALUES (1)", "-- so\nWITH a AS (SELECT 1) FROM a", "FROM t")
     assert [query_in(query, "duckdb") for query in queries] == [query.strip() for query in queries]
-    forms = ("```sql\n{}\n```", "```\n{}```", "`{}`", "sql: {}", "SQL query:\n{}", "Answer: `{}`", "Here it is:\n```sql\n{}\n```\nDone.")
-    wrapped = [form.format("SELECT 1") for form in (*forms, "sql:\n```sql\n{}\n```", "```\nsql: {}\n```")]
+    forms = (
+        *("```sql\n{}\n```", "```\n{}```", "`{}`", "sql: {}", "SQL query:\n{}", "Answer: `{}`"),
+        *("Here it is:\n```sql\n{}\n```\nDone.", "sql:\n```sql\n{}\n```", "```\nsql: {}\n```"),
+    )
+    wrapped = [form.format("SELECT 1") for form in forms]
     assert [text for text in wrapped if query_in(text, "sqlite") != "SELECT 1"] == []
-    values = ("42", "'Select'", "Selected works", "(1, 2)", "`42`", "sql: 42", "```\nSELECT 1\n```\n```\nSELECT 2\n```")
+    two = "```\nSELECT 1\n```\n```\nSELECT 2\n```"
+    values = ("42", "'Select'", "Selected works", "(1, 2)", "`42`", "sql: 42", two)
     assert [value for value in values if query_in(value, "duckdb") is not None] == []
     assert not query_in("From Here to Eternity", "sqlite")
 

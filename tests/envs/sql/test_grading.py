@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from agentgym.core.answers.cells import common_rows
-from agentgym.core.answers.decisions import Rule
 from agentgym.envs.sql.grading import answer_decision, match, partial, why_wrong
 from agentgym.tools.database.base import QueryResult
 from tests.envs.sql.results import result
@@ -136,7 +135,8 @@ def test_big_results_with_similar_columns_are_compared_in_time():
 
 VALUES: list[tuple[str, Any, bool]] = [
     ("42", 42, True), (" 42. ", 42, True), ("42.0", 42, True), ("41", 42, False), ("42 or 43", 42, False),
-    ("nan", 42, False), ("1,234", 1234, True), ("12,34", 1234, False), ("3,5", 35, False), ("1,203,000", 1203000, True), ("1,234.50", 1234.5, True), ("1e3", 1000, True),
+    ("nan", 42, False), ("1,234", 1234, True), ("12,34", 1234, False), ("3,5", 35, False),
+    ("1,203,000", 1203000, True), ("1,234.50", 1234.5, True), ("1e3", 1000, True),
     # A number may be rounded to two decimals.
     ("3.33", THIRD, True), ("3.333", THIRD, True), ("3.3333", THIRD, True), ("3.3", THIRD, False),
     ("3.34", THIRD, False), ("3.33e0", THIRD, True), ("-3.33", -THIRD, True), ("3.33", -THIRD, False),
