@@ -121,11 +121,11 @@ class SearchEnv(Env):
     Tools: `search(query)`, `open(page)`, `more()`, `find(words)`, `answer(text)`; in some modes `judge(useful)`,
         `decide(way)`.
     Observation: numbered hits with snippets or whole passages; the text of pages, part by part.
-    Reward: `outcome` 1 for a right answer (exact match after SQuAD's normalisation), or for abstaining if the question
-        has no answer. Episodes that answer are also paid for the evidence they have seen and, if they have seen some,
-        for a partly right answer; solved ones are also paid for citations and well-formed actions, minus a cost for
-        searches, most of all repeated ones. `scheme` takes `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"` (see
-        `schemes`).
+    Reward: `outcome` 1 for a right answer (exact match after SQuAD's normalisation, or another spelling of the same
+        number, quantity or date), or for abstaining if the question has no answer. Episodes that answer are also paid
+        for the evidence they have seen and, if they have seen some, for a partly right answer; solved ones are also
+        paid for citations and well-formed actions, minus a cost for searches, most of all repeated ones. `scheme` takes
+        `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"` (see `schemes`).
     Episode end: an answer is given, or 30 turns pass.
     Version history: v0, first version.
 

@@ -139,6 +139,7 @@ def test_folding_keeps_letters_and_merges_typography():
 def test_the_marks_around_an_answer_are_removed(marked: str):
     assert without_marks(marked) == "SELECT 1"
     assert fenced(f"So:\n{marked}\nDone.") == (["SELECT 1"] if "```" in marked else [])
+    assert without_marks(f"```\n{marked.strip('`')}").endswith("SELECT 1"), "an open fence is a fence"
 
 
 def test_rows_are_paired_as_well_as_possible():

@@ -24,7 +24,7 @@ _TYPOGRAPHY: Mapping[str, str] = {
 """Each form with the characters that are folded into it."""
 _FOLDED = {ord(character): form for form, characters in _TYPOGRAPHY.items() for character in characters}
 _WIDE = re.compile("[\uff01-\uff9f\uffe0-\uffee]+")
-_FENCE = re.compile(r"```[ \t]*[\w+-]*[ \t]*\n(.*?)\n?[ \t]*```|```(?!`)([^`\n]+)```", re.DOTALL)
+_FENCE = re.compile(r"```[ \t]*[\w+-]*[ \t]*\n(.*?)\n?[ \t]*(?:```|\Z)|```(?!`)([^`\n]+)```", re.DOTALL)
 _INLINE = re.compile(r"`([^`]+)`")
 
 
@@ -46,7 +46,7 @@ def fold(text: str) -> str:
 
 
 def fenced(text: str) -> list[str]:
-    """Return the contents of the code fences in `text`."""
+    """Return the contents of the code fences in `text`. The last one may be open."""
     return [block or line for block, line in _FENCE.findall(text)]
 
 
