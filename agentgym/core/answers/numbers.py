@@ -115,6 +115,7 @@ _HEDGES = frozenset(
     ["and", "at", "either", "least", "most", "no", "nor", "not", "or", "plus", "than", "though", "to", "versus", "vs"]
 )
 """Words after a number that make it something other than a number with a unit."""
+_POWER = re.compile(r"(?<=[a-z])\^?[23](?!\d)")
 _WORD = re.compile(r"[a-z]+")
 _NOT_UNITS = frozenset({*_HEDGES, *_SMALL, *_TENS, *SCALES})
 _JOINED = re.compile(r"\s*-\s*|\s+(?:and\s+)?")
@@ -159,7 +160,7 @@ def read_quantity(text: str) -> Quantity | None:
         scale = _JOINED.match(words, end)
     rest = words[end:]
     others = set(_WORD.findall(rest))
-    if any(character.isdecimal() for character in rest) or not others.isdisjoint(_NOT_UNITS):
+    if any(character.isdecimal() for character in _POWER.sub("", rest)) or not others.isdisjoint(_NOT_UNITS):
         return None
     unit = " ".join(part for part in ((currency or "").strip(), rest.strip(" ,")) if part)
     return Quantity(factor * value, decimals, unit)

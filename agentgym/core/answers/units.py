@@ -34,7 +34,11 @@ _SAME: dict[str, str] = {
         "gram g",
         "tonne ton",
         "litre liter l",
-        "person people",
+        "square sq",
+        "degree °",
+        "celsius c",
+        "fahrenheit f",
+        "person people inhabitant resident",
         "child children",
         "man men",
         "woman women",
@@ -84,19 +88,30 @@ _SILENT = frozenset(
     ["a", "an", "the", "of", "in", "on", "per", "us", "total", "altogether", "left", "old", "more", "each", "about"]
 )
 """Words of a unit that decide nothing."""
-_TOKEN = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?|[%$€£¥₹¢]")
+_RESPELLED = (
+    (re.compile(r"\bper cent\b"), "percent"),
+    (re.compile(r"\bus ?\$"), "$"),
+    (re.compile(r"\bmph\b"), "miles per hour"),
+    (re.compile(r"\b(?:km/h|kmh|kph)\b"), "kilometres per hour"),
+    (re.compile(r"\bm/s\b"), "metres per second"),
+    (re.compile(r"(?<=[a-z])(?:²|\^2)"), "2"),
+    (re.compile(r"(?<=[a-z])(?:³|\^3)"), "3"),
+)
+_TOKEN = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+|[23](?!\d))?|[%$€£¥₹¢°]")
 
 
-def units_agree(answer: str, gold: str, question: str) -> bool:
-    """Whether the units of an answer and a gold may be the same.
+def same_unit(left: str, right: str) -> bool:
+    """Whether two units are the same in other words or signs."""
+    return _words(left) == _words(right)
 
-    Equal units agree. A unit that just one of the two states must be named by the question: its words, the sign of the
-    same unit, years for an age, and a currency for a price if the question names no other.
+
+def is_named(answer: str, gold: str, question: str) -> bool:
+    """Whether a question names the unit that just one of an answer and a gold states, or the part that one leaves out.
+
+    A question names its words, the signs and abbreviations of the same units, years for an age, persons for a
+    population, and a currency for a price if it names no other.
     """
-    mine, theirs = _words(answer), _words(gold)
-    if mine == theirs:
-        return True
-    some, all_words = sorted((set(mine), set(theirs)), key=len)
+    some, all_words = sorted((set(_words(answer)), set(_words(gold))), key=len)
     return some < all_words and all_words - some <= units_in(question)
 
 
@@ -105,6 +120,8 @@ def units_in(question: str) -> frozenset[str]:
     words = frozenset(_words(question, silent=frozenset()))
     if words & {"old", "age", "aged", "older", "younger"}:
         words |= {"year"}
+    if "population" in words:
+        words |= {"person"}
     if words & _MONEY and not words & _CURRENCIES:
         words |= _CURRENCIES
     return words
@@ -117,7 +134,10 @@ def scales_in(question: str) -> list[int]:
 
 
 def _words(text: str, silent: frozenset[str] = _SILENT) -> tuple[str, ...]:
-    tokens = _TOKEN.findall(fold(text).casefold().replace("per cent", "percent").replace("us$", "$"))
+    lowered = fold(text).casefold()
+    for pattern, spelling in _RESPELLED:
+        lowered = pattern.sub(spelling, lowered)
+    tokens = _TOKEN.findall(lowered)
     return tuple(_singular(token.removesuffix("'s")) for token in tokens if token not in silent)
 
 

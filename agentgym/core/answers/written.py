@@ -11,7 +11,7 @@ from agentgym.core.answers.dates import read_date
 from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, Rule
 from agentgym.core.answers.numbers import Number, Quantity, is_rounded, read_quantity, same_number
 from agentgym.core.answers.texts import fold, nfc, plain
-from agentgym.core.answers.units import scales_in, units_agree
+from agentgym.core.answers.units import is_named, same_unit, scales_in
 
 FEWEST_DECIMALS = 2
 """Fewest decimals of a rounded number, where a prompt allows rounding and the question does not ask for others."""
@@ -81,7 +81,9 @@ def _written_decision(answer: Quantity, gold: Quantity, question: str, same_text
     # Without a unit, 1.10 may be a version or a section, which 1.1 is not.
     if decision.equal and answer.decimals != gold.decimals and not is_labelled:
         return Decision(False, Rule.OTHER_NUMBER)
-    return SAME if decision.equal and same_text else decision
+    if decision.rule is Rule.SAME and not same_text:
+        return Decision(True, Rule.NUMBER)
+    return decision
 
 
 def _quantity_decision(answer: Quantity, gold: Number, gold_unit: str, question: str, fewest: int | None) -> Decision:
@@ -91,9 +93,10 @@ def _quantity_decision(answer: Quantity, gold: Number, gold_unit: str, question:
         rule = next((same for each in scaled if (same := _number_rule(each, gold, fewest)) is not None), None)
     if rule is None:
         return Decision(False, Rule.OTHER_NUMBER)
-    if not units_agree(answer.unit, gold_unit, question):
-        return Decision(False, Rule.OTHER_UNIT)
-    return Decision(True, Rule.UNIT if answer.unit != gold_unit else rule)
+    if same_unit(answer.unit, gold_unit):
+        return Decision(True, rule)
+    is_right = is_named(answer.unit, gold_unit, question)
+    return Decision(is_right, Rule.UNIT if is_right else Rule.OTHER_UNIT)
 
 
 def _number_rule(answer: Quantity, gold: Number, fewest: int | None) -> Rule | None:
