@@ -18,7 +18,9 @@ _QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|from)\b
 _LABEL = re.compile(
     r"^\s*(?:(?:the |my )?(?:final )?(?:sql|query|answer)(?: query)?(?: is)?\s*:|sql\s*\n)\s*", re.IGNORECASE
 )
-_HIDDEN_QUERY = re.compile(r"\bselect\b.+\bfrom\b", re.IGNORECASE | re.DOTALL)
+_SELECT, _FROM = re.compile(r"\bselect\b", re.IGNORECASE), re.compile(r"\bfrom\b", re.IGNORECASE)
+MAX_VALUE_CHARS = 20_000
+TOO_LONG = f"The value has more than {MAX_VALUE_CHARS} characters. Submit a query."
 TWO_PARTS = "The answer has a query and other text in it. Submit the query alone, or put quotes around a value."
 NOT_A_VALUE = "No value of this form can answer the question. Submit a query, or the value alone, such as 42 or Oslo."
 
@@ -65,15 +67,23 @@ def verdict_on_rows(
 
 def verdict_on_value(answer: str, gold: QueryResult, ordered: bool, question: str) -> SQLVerdict:
     """Return the verdict on a submitted value, or list of values. It is `refused` if no answer has its form."""
-    if _HIDDEN_QUERY.search(answer) and answer.strip()[0] not in "\"'":
-        return SQLVerdict(False, 0.0, Rule.UNREADABLE, "another value", TWO_PARTS)
+    if len(answer) > MAX_VALUE_CHARS:
+        return _refused(TOO_LONG)
+    select = _SELECT.search(answer)
+    if select is not None and _FROM.search(answer, select.end()) and answer.strip()[0] not in "\"'":
+        return _refused(TWO_PARTS)
     decision = answer_decision(answer, gold, ordered, question, fewest_decimals(question))
     if not decision.equal and _LABEL.match(answer):
         decision = answer_decision(_LABEL.sub("", answer, count=1), gold, ordered, question, fewest_decimals(question))
     if decision.equal:
         return SQLVerdict(True, 1.0, decision.rule)
-    refused = NOT_A_VALUE if decision.rule is Rule.UNREADABLE else ""
-    return SQLVerdict(False, 0.0, decision.rule, "another value", refused)
+    if decision.rule is Rule.UNREADABLE:
+        return _refused(NOT_A_VALUE)
+    return SQLVerdict(False, 0.0, decision.rule, "another value")
+
+
+def _refused(problem: str) -> SQLVerdict:
+    return SQLVerdict(False, 0.0, Rule.UNREADABLE, refused=problem)
 
 
 def query_in(answer: str, engine: str) -> str | None:

@@ -90,6 +90,9 @@ def test_a_number_is_read_whole_or_not_at_all():
     assert {text: read_number(text) for text in READ} == READ
     assert read_quantity("$-2,125.50") == (Decimal("-2125.50"), 2, "$")
     assert read_quantity("78 years old.") == (78, 0, "years old")
+    digits = "0." + "123456789" * 5
+    assert read_number(f"-{digits}") == Decimal(f"-{digits}"), "no digit is rounded away"
+    assert not number_decision("9" * 400 + "/7", 1.5, fewest=2)
 
 
 UNITS: list[tuple[str, str, str, bool]] = [

@@ -20,7 +20,8 @@ _WHOLE_BELOW, _SINGLE_WHOLE_BELOW = 2.0**53, 2.0**24
 """Below these bounds, floats hold and add whole numbers exactly, so different whole numbers are never equal."""
 _HALF = Fraction(5_000_001, 10_000_000)
 """Half a unit of the last decimal, and a little more: halves are rounded up, down or to even."""
-_MAX_CHARS = 1_000
+MAX_CHARS = 1_000
+"""Longer texts are not read as numbers."""
 
 Number = int | float | Decimal | Fraction
 Exact = int | Decimal | Fraction
@@ -75,7 +76,10 @@ def is_rounded(value: Number, exact: Number, fewest: int, decimals: int | None =
         return False
     if decimals is None:
         decimals = max(fewest, _decimals_of(value))
-    if decimals < fewest or abs(float(value) - float(exact)) > 0.51 * 10.0**-fewest:
+    try:
+        if decimals < fewest or abs(float(value) - float(exact)) > 0.51 * 10.0**-fewest:
+            return False
+    except OverflowError:  # a number that no float can hold
         return False
     return abs(Fraction(value) - Fraction(exact)) <= _HALF / 10**decimals
 
@@ -134,7 +138,7 @@ def read_quantity(text: str) -> Quantity | None:
     with a surplus 0. Fractions (`3/4`, `1 1/2`), scientific notation, words (`seventy-eight`, `2.5 million`), currency
     signs before the number and every kind of minus are read. A text with a second number is not a quantity.
     """
-    if len(text) > _MAX_CHARS:
+    if len(text) > MAX_CHARS:
         return None
     words = " ".join(fold(text).casefold().split())
     words = _ONE.sub("one ", _NEGATIVE.sub("-", words.removesuffix(".").rstrip()))
@@ -143,7 +147,7 @@ def read_quantity(text: str) -> Quantity | None:
     sign, currency, second_sign = before.groups()
     if sign and second_sign:
         return None
-    start, factor = before.end(), -1 if "-" in (sign, second_sign) else 1
+    start, is_negative = before.end(), "-" in (sign, second_sign)
     numeral = _NUMERAL.match(words, start)
     if numeral is not None:
         value, decimals, end = _value_of(numeral), _decimals_in(numeral[0]), numeral.end()
@@ -163,7 +167,7 @@ def read_quantity(text: str) -> Quantity | None:
     if any(character.isdecimal() for character in _POWER.sub("", rest)) or not others.isdisjoint(_NOT_UNITS):
         return None
     unit = " ".join(part for part in ((currency or "").strip(), rest.strip(" ,")) if part)
-    return Quantity(factor * value, decimals, unit)
+    return Quantity(_negated(value) if is_negative else value, decimals, unit)
 
 
 def _value_of(numeral: re.Match[str]) -> Exact | None:
@@ -183,8 +187,12 @@ def _decimals_in(numeral: str) -> int:
     return max(0, len(digits.partition(".")[2]) - int(exponent or 0))
 
 
+def _negated(value: Exact) -> Exact:
+    return value.copy_negate() if isinstance(value, Decimal) else -value  # `-` would round a Decimal
+
+
 def _scaled(value: Exact, factor: int) -> Exact:
-    scaled = value * factor
+    scaled = Fraction(value) * factor
     return int(scaled) if scaled == int(scaled) else scaled
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from agentgym.core.answers.dates import read_date
 from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, Rule
-from agentgym.core.answers.numbers import Number, Quantity, is_rounded, read_quantity, same_number
+from agentgym.core.answers.numbers import MAX_CHARS, Number, Quantity, is_rounded, read_quantity, same_number
 from agentgym.core.answers.texts import fold, nfc, plain
 from agentgym.core.answers.units import is_named, same_unit, scales_in
 
@@ -61,18 +61,18 @@ def text_decision(answer: str, gold: str, question: str = "", key: Callable[[str
     mine, theirs = nfc(answer).strip(), nfc(gold).strip()
     if mine == theirs:
         return SAME
-    answer_words, gold_words = plain(fold(mine)), plain(fold(theirs))
-    date, gold_date = read_date(answer_words), read_date(gold_words)
-    if date is not None and gold_date is not None:
-        return Decision(date == gold_date, Rule.DATE if date == gold_date else Rule.OTHER_DATE)
-    quantity, gold_quantity = read_quantity(answer_words), read_quantity(gold_words)
-    if quantity is not None and gold_quantity is not None:
-        return _written_decision(quantity, gold_quantity, question, key(fold(mine)) == key(fold(theirs)))
-    if key(mine) == key(theirs):
-        return SAME
-    if key(fold(mine)) == key(fold(theirs)):
-        return Decision(True, Rule.TYPOGRAPHY)
-    return OTHER
+    same_text = key(fold(mine)) == key(fold(theirs))
+    if max(len(mine), len(theirs)) <= MAX_CHARS:
+        answer_words, gold_words = plain(fold(mine)), plain(fold(theirs))
+        date, gold_date = read_date(answer_words), read_date(gold_words)
+        if date is not None and gold_date is not None:
+            return Decision(date == gold_date, Rule.DATE if date == gold_date else Rule.OTHER_DATE)
+        quantity, gold_quantity = read_quantity(answer_words), read_quantity(gold_words)
+        if quantity is not None and gold_quantity is not None:
+            return _written_decision(quantity, gold_quantity, question, same_text)
+    if not same_text:
+        return OTHER
+    return SAME if key(mine) == key(theirs) else Decision(True, Rule.TYPOGRAPHY)
 
 
 def _written_decision(answer: Quantity, gold: Quantity, question: str, same_text: bool) -> Decision:

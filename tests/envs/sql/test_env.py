@@ -95,7 +95,7 @@ def test_queries_are_recognised_by_their_first_word_in_every_wrapping():
 
 def test_an_answer_of_no_readable_form_is_not_final(env: SQLEnv):
     count = said(call(env, "query", sql=TASK.gold["sql"])).splitlines()[1]
-    for answer in ("several", "Use SELECT COUNT(*) FROM customers, I think", "12,34"):
+    for answer in ("several", "Use SELECT COUNT(*) FROM customers, I think", "12,34", "or select " * 50_000):
         step = call(env, "submit", answer=answer)
         assert (env.reason, step.info["rewards"]["submitted"]) == (None, 0.0), answer
         assert "Submit" in said(step)
