@@ -90,7 +90,9 @@ def exact(answer: str, golds: Iterable[str], question: str = "") -> Decision:
     """
     decisions = [text_decision(answer, gold, question, _comparable) for gold in golds]
     right = next((decision for decision in decisions if decision.equal), None)
-    return right or next((decision for decision in decisions if decision != OTHER), OTHER)
+    if right is not None:
+        return right
+    return OTHER if OTHER in decisions or not decisions else decisions[0]
 
 
 def mentions(text: str, golds: Iterable[str]) -> bool:

@@ -65,7 +65,8 @@ def match(
     mine, theirs = _Table.of(predicted), _Table.of(gold)
     has_fractions = any(is_fractional(cell) for row in (*mine.rows, *theirs.rows) for cell in row)
     if _match_tables(mine, theirs, ordered, None):
-        return Decision(True, Rule.ROUNDING_ERROR) if has_fractions else SAME
+        is_exact = not has_fractions or Counter(mine.rows) == Counter(theirs.rows)
+        return SAME if is_exact else Decision(True, Rule.ROUNDING_ERROR)
     if has_fractions and fewest is not None and _match_tables(mine, theirs, ordered, fewest):
         return Decision(True, Rule.ROUNDED)
     return OTHER
