@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentgym.base.errors import BrokenTask, UsageError
-from agentgym.core.answers.decisions import Rule
+from agentgym.core.answers.decisions import DecisionRule
 from agentgym.core.task import Task
 from agentgym.envs.code.asking import CPU_S, Ask, Budget, GraderReply, Runner, Runs, ask, bounds
 from agentgym.envs.code.calls import Submission, call_apart, call_source, call_together, load
@@ -67,7 +67,7 @@ class CodeGrader:
         expected = read_literal(task.gold["answer"], f"gold['answer'] of task {task.id!r}")
         decision = answer_decision(answer, expected, task.prompt)
         right = float(decision.equal)
-        problem = _UNREADABLE if decision.rule is Rule.UNREADABLE else None
+        problem = _UNREADABLE if decision.rule is DecisionRule.UNREADABLE else None
         return CodeVerdict(decision.equal, right, right, right, How.VALUE, problem, decision.rule)
 
     def function(self, task: Task, submission: Submission) -> CodeVerdict:

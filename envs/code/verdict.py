@@ -15,7 +15,7 @@ from typing import Any
 from agentgym.base.errors import BrokenTask, ToolError
 from agentgym.base.syntax import parse
 from agentgym.core.answers.cells import pair_off
-from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, Rule
+from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, DecisionRule
 from agentgym.core.answers.numbers import same_number
 from agentgym.core.answers.texts import fold, nfc, without_marks
 from agentgym.core.answers.written import number_decision
@@ -62,10 +62,10 @@ def answer_decision(answer: str, expected: Any, question: str = "") -> Decision:
         if mine == theirs or nfc(answer.strip()) == theirs:
             return SAME
         if fold(mine) == fold(theirs):
-            return Decision(True, Rule.TYPOGRAPHY)
+            return Decision(True, DecisionRule.TYPOGRAPHY)
     elif isinstance(expected, int | float) and not isinstance(expected, bool):
         decision = number_decision(text, expected, question)
-        if decision.rule is not Rule.UNREADABLE:
+        if decision.rule is not DecisionRule.UNREADABLE:
             return decision
     is_literal, value = _value_of(text)
     if not is_literal:
@@ -187,7 +187,7 @@ class CodeVerdict:
     how: How
     problem: str | None = None
     """Why the answer could not be graded, as text for the model; then no hidden test has run."""
-    rule: Rule | None = None
+    rule: DecisionRule | None = None
     """The rule that decided on a value."""
 
 

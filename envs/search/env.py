@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Unpack, get_args
 
 from agentgym.base.choices import one_of
 from agentgym.base.errors import TaskError, ToolError
-from agentgym.core.answers.decisions import OTHER, Decision, Rule
+from agentgym.core.answers.decisions import OTHER, Decision, DecisionRule
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
@@ -67,12 +67,12 @@ def decide(answer: str, task: Task, rule: Solved) -> Decision:
     """
     golds = task.gold["answers"]
     if task.gold["unanswerable"]:
-        return Decision(True, Rule.ABSTAINED) if abstains(answer) else OTHER
+        return Decision(True, DecisionRule.ABSTAINED) if abstains(answer) else OTHER
     decision = exact(answer, golds, task.prompt)
-    if decision.equal or rule == "em" or decision.rule is not Rule.OTHER:
+    if decision.equal or rule == "em" or decision.rule is not DecisionRule.OTHER:
         return decision
     right = nearly(answer, golds) if rule == "f1" else contains(answer, golds, task.prompt)
-    return Decision(True, Rule.PART) if right else decision
+    return Decision(True, DecisionRule.PART) if right else decision
 
 
 def verdict(answer: str, task: Task, decision: Decision) -> dict[str, float]:
@@ -84,7 +84,7 @@ def verdict(answer: str, task: Task, decision: Decision) -> dict[str, float]:
         decision: The decision on the answer.
     """
     wrong = task.gold.get("wrong")
-    matches = decision.equal and decision.rule is not Rule.PART
+    matches = decision.equal and decision.rule is not DecisionRule.PART
     return {
         OUTCOME: float(decision.equal),
         "answered": 1.0,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.core.answers.cells import Row, canonical, close, common_rows, fractional, is_fractional, pair_off
-from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, Rule
+from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, DecisionRule
 from agentgym.core.answers.texts import fold, plain, without_marks
 from agentgym.core.answers.written import FEWEST_DECIMALS, number_decision, text_decision
 from agentgym.tools.database.base import QueryResult
@@ -66,9 +66,9 @@ def match(
     has_fractions = any(is_fractional(cell) for row in (*mine.rows, *theirs.rows) for cell in row)
     if _match_tables(mine, theirs, ordered, None):
         is_exact = not has_fractions or Counter(mine.rows) == Counter(theirs.rows)
-        return SAME if is_exact else Decision(True, Rule.ROUNDING_ERROR)
+        return SAME if is_exact else Decision(True, DecisionRule.ROUNDING_ERROR)
     if has_fractions and fewest is not None and _match_tables(mine, theirs, ordered, fewest):
-        return Decision(True, Rule.ROUNDED)
+        return Decision(True, DecisionRule.ROUNDED)
     return OTHER
 
 

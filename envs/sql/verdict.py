@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentgym.core.answers.decisions import Decision, Rule
+from agentgym.core.answers.decisions import Decision, DecisionRule
 from agentgym.core.answers.texts import fenced, without_marks
 from agentgym.core.answers.written import fewest_decimals
 from agentgym.envs.sql.grading import answer_decision, match, partial, why_wrong
@@ -32,7 +32,7 @@ class SQLVerdict:
     solved: bool
     similarity: float
     """Partial credit for the result; 1 only if it is right."""
-    rule: Rule
+    rule: DecisionRule
     """The rule that decided."""
     why_wrong: str = ""
     refused: str = ""
@@ -59,7 +59,7 @@ def verdict_on_rows(
     fewest = fewest_decimals(question)
     decision = match(result, gold, ordered, fewest)
     if not decision.equal and ordered and matches_up_to_ties(fewest):
-        decision = Decision(True, Rule.TIES)
+        decision = Decision(True, DecisionRule.TIES)
     if decision.equal:
         return SQLVerdict(True, 1.0, decision.rule)
     return SQLVerdict(False, partial(result, gold, ordered, fewest), decision.rule, why_wrong(result, gold, fewest))
@@ -77,13 +77,13 @@ def verdict_on_value(answer: str, gold: QueryResult, ordered: bool, question: st
         decision = answer_decision(_LABEL.sub("", answer, count=1), gold, ordered, question, fewest_decimals(question))
     if decision.equal:
         return SQLVerdict(True, 1.0, decision.rule)
-    if decision.rule is Rule.UNREADABLE:
+    if decision.rule is DecisionRule.UNREADABLE:
         return _refused(NOT_A_VALUE)
     return SQLVerdict(False, 0.0, decision.rule, "another value")
 
 
 def _refused(problem: str) -> SQLVerdict:
-    return SQLVerdict(False, 0.0, Rule.UNREADABLE, refused=problem)
+    return SQLVerdict(False, 0.0, DecisionRule.UNREADABLE, refused=problem)
 
 
 def query_in(answer: str, engine: str) -> str | None:

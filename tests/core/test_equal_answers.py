@@ -10,7 +10,7 @@ import pytest
 
 from agentgym.core.answers.cells import common_rows, same_rows
 from agentgym.core.answers.dates import Day, read_date
-from agentgym.core.answers.decisions import Rule
+from agentgym.core.answers.decisions import DecisionRule
 from agentgym.core.answers.numbers import Single, is_rounded, read_number, read_quantity, same_number
 from agentgym.core.answers.texts import fenced, fold, without_marks
 from agentgym.core.answers.units import is_named, same_unit
@@ -71,7 +71,7 @@ def test_a_rounded_number_keeps_the_fewest_decimals():
     }
     assert {question: fewest_decimals(question) for question in asked} == asked
     assert not number_decision("3.33", 10 / 3)
-    assert number_decision("3.33", 10 / 3, fewest=2) == (True, Rule.ROUNDED)
+    assert number_decision("3.33", 10 / 3, fewest=2) == (True, DecisionRule.ROUNDED)
 
 
 READ: dict[str, Any] = {
@@ -132,10 +132,10 @@ def test_folding_keeps_letters_and_merges_typography():
     assert fold("“Ａ–Ｚ”　l’été…\u200b") == '"A-Z" l\'été...'
     assert fold("e\u0301") == "é" != fold("e")
     assert fold("東京、大阪。") == "東京,大阪."
-    for answer, rule in (("a–b", Rule.TYPOGRAPHY), ("a-b", Rule.SAME), ("a_b", Rule.OTHER)):
+    for answer, rule in (("a–b", DecisionRule.TYPOGRAPHY), ("a-b", DecisionRule.SAME), ("a_b", DecisionRule.OTHER)):
         assert text_decision(answer, "a-b").rule is rule
-    assert text_decision("Cafe\u0301", "Café").rule is Rule.SAME
-    assert text_decision("4 May 2020", "2020-05-04").rule is Rule.DATE
+    assert text_decision("Cafe\u0301", "Café").rule is DecisionRule.SAME
+    assert text_decision("4 May 2020", "2020-05-04").rule is DecisionRule.DATE
 
 
 @pytest.mark.parametrize(

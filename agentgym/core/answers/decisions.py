@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Rule(StrEnum):
+class DecisionRule(StrEnum):
     """The rule that decided."""
 
     SAME = "same"
@@ -33,12 +33,12 @@ class Decision(NamedTuple):
     """Whether an answer is right, and the rule that decided. True if it is right."""
 
     equal: bool
-    rule: Rule
+    rule: DecisionRule
 
     def __bool__(self) -> bool:
         return self.equal
 
 
-SAME = Decision(True, Rule.SAME)
-OTHER = Decision(False, Rule.OTHER)
-UNREADABLE = Decision(False, Rule.UNREADABLE)
+SAME = Decision(True, DecisionRule.SAME)
+OTHER = Decision(False, DecisionRule.OTHER)
+UNREADABLE = Decision(False, DecisionRule.UNREADABLE)

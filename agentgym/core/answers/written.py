@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from agentgym.core.answers.dates import read_date
-from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, Rule
+from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, DecisionRule
 from agentgym.core.answers.numbers import MAX_CHARS, Number, Quantity, is_rounded, read_quantity, same_number
 from agentgym.core.answers.texts import fold, nfc, plain
 from agentgym.core.answers.units import is_named, same_unit, scales_in
@@ -66,13 +66,13 @@ def text_decision(answer: str, gold: str, question: str = "", key: Callable[[str
         answer_words, gold_words = plain(fold(mine)), plain(fold(theirs))
         date, gold_date = read_date(answer_words), read_date(gold_words)
         if date is not None and gold_date is not None:
-            return Decision(date == gold_date, Rule.DATE if date == gold_date else Rule.OTHER_DATE)
+            return Decision(date == gold_date, DecisionRule.DATE if date == gold_date else DecisionRule.OTHER_DATE)
         quantity, gold_quantity = read_quantity(answer_words), read_quantity(gold_words)
         if quantity is not None and gold_quantity is not None:
             return _written_decision(quantity, gold_quantity, question, same_text)
     if not same_text:
         return OTHER
-    return SAME if key(mine) == key(theirs) else Decision(True, Rule.TYPOGRAPHY)
+    return SAME if key(mine) == key(theirs) else Decision(True, DecisionRule.TYPOGRAPHY)
 
 
 def _written_decision(answer: Quantity, gold: Quantity, question: str, same_text: bool) -> Decision:
@@ -80,9 +80,9 @@ def _written_decision(answer: Quantity, gold: Quantity, question: str, same_text
     is_labelled = bool(answer.unit or gold.unit) or same_text or gold.value == int(gold.value)
     # Without a unit, 1.10 may be a version or a section, which 1.1 is not.
     if decision.equal and answer.decimals != gold.decimals and not is_labelled:
-        return Decision(False, Rule.OTHER_NUMBER)
-    if decision.rule is Rule.SAME and not same_text:
-        return Decision(True, Rule.NUMBER)
+        return Decision(False, DecisionRule.OTHER_NUMBER)
+    if decision.rule is DecisionRule.SAME and not same_text:
+        return Decision(True, DecisionRule.NUMBER)
     return decision
 
 
@@ -92,20 +92,20 @@ def _quantity_decision(answer: Quantity, gold: Number, gold_unit: str, question:
         scaled = [answer._replace(value=_divided(answer.value, factor)) for factor in scales_in(question)]
         rule = next((same for each in scaled if (same := _number_rule(each, gold, fewest)) is not None), None)
     if rule is None:
-        return Decision(False, Rule.OTHER_NUMBER)
+        return Decision(False, DecisionRule.OTHER_NUMBER)
     if same_unit(answer.unit, gold_unit):
         return Decision(True, rule)
     is_right = is_named(answer.unit, gold_unit, question)
-    return Decision(is_right, Rule.UNIT if is_right else Rule.OTHER_UNIT)
+    return Decision(is_right, DecisionRule.UNIT if is_right else DecisionRule.OTHER_UNIT)
 
 
-def _number_rule(answer: Quantity, gold: Number, fewest: int | None) -> Rule | None:
+def _number_rule(answer: Quantity, gold: Number, fewest: int | None) -> DecisionRule | None:
     """Return the rule by which a written number equals a gold one, or `None`."""
     if same_number(answer.value, gold):
-        return Rule.SAME if answer.value == gold else Rule.ROUNDING_ERROR
+        return DecisionRule.SAME if answer.value == gold else DecisionRule.ROUNDING_ERROR
     written = Decimal(answer.value) if isinstance(answer.value, int) else answer.value
     if fewest is not None and is_rounded(written, gold, fewest, answer.decimals):
-        return Rule.ROUNDED
+        return DecisionRule.ROUNDED
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentgym.base.errors import UsageError
-from agentgym.core.answers.decisions import Rule
+from agentgym.core.answers.decisions import DecisionRule
 from agentgym.core.engine.steps import StepResult
 from agentgym.core.rewards import lint
 from agentgym.core.task import Task, TaskList
@@ -100,11 +100,15 @@ def test_an_answer_of_no_readable_form_is_not_final(env: SQLEnv):
         assert (env.reason, step.info["rewards"]["submitted"]) == (None, 0.0), answer
         assert "Submit" in said(step)
     step = call(env, "submit", answer=f"```\n{count} customers\n```")
-    assert (step.info["is_success"], step.info["decision"]) == (True, Rule.UNIT.value)
+    assert (step.info["is_success"], step.info["decision"]) == (True, DecisionRule.UNIT.value)
 
 
 def test_the_rule_that_decided_is_recorded(env: SQLEnv):
-    for answer, rule in {TASK.gold["sql"]: Rule.SAME, "SELECT 0": Rule.OTHER, "-7": Rule.OTHER_NUMBER}.items():
+    for answer, rule in {
+        TASK.gold["sql"]: DecisionRule.SAME,
+        "SELECT 0": DecisionRule.OTHER,
+        "-7": DecisionRule.OTHER_NUMBER,
+    }.items():
         assert submitted(env, answer).info["decision"] == rule.value
 
 
