@@ -105,9 +105,9 @@ EQUIVALENT = (
         "what stands between the two is the white space after the name, where no call begins",
     ),
     Equivalent(
-        "envs/sql/cells.py",
-        "return tuple(0.0 if i in fractions and isinstance(cell, int | float) else cell for i, cell in enumerate(row))",
-        "return tuple(0.0 if i in fractions or isinstance(cell, int | float) else cell for i, cell in enumerate(row))",
+        "agentgym/core/answers/cells.py",
+        "return tuple(0.0 if i in fractions and is_number(cell) else cell for i, cell in enumerate(row))",
+        "return tuple(0.0 if i in fractions or is_number(cell) else cell for i, cell in enumerate(row))",
         "rows are only sorted into buckets by it, and compared in full afterwards",
     ),
     Equivalent(
@@ -208,12 +208,6 @@ EQUIVALENT = (
             _TRIED,
         )
         for was, becomes in ((6, 5), (6, 7))
-    ),
-    Equivalent(
-        "envs/search/answers.py",
-        "if _is_number(gold) and after[:1] and after[0] in _UNITS:",
-        "if _is_number(gold) and after[: 2] and after[0] in _UNITS:",
-        "both slices are empty where there is nothing, and only then",
     ),
     *(
         Equivalent(

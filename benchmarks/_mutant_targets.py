@@ -19,6 +19,7 @@ _ENV = (
     "tests/core/test_env_async.py",
     "tests/core/test_talking.py",
 )
+_ANSWERS = ("tests/core/test_equal_answers.py", "tests/envs/sql/test_grading.py")
 _SQL = ("tests/envs/sql/test_partial.py", "tests/envs/sql/test_grading.py")
 _CHECKS = ("tests/check/test_broken.py", "tests/check/test_runs.py")
 _PAY = ("tests/check/test_pay.py", "tests/check/test_honest.py", *_CHECKS)
@@ -43,6 +44,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/check/hostile.py": ("tests/check/test_hostile.py", *_CHECKS),
     "agentgym/check/subject.py": ("tests/check/test_subject.py", *_CHECKS),
     "agentgym/check/play.py": ("tests/check/test_play.py", *_CHECKS),
+    **{
+        f"agentgym/core/answers/{name}.py": _ANSWERS
+        for name in ("cells", "dates", "numbers", "texts", "units", "written")
+    },
     "agentgym/core/engine/steps.py": ("tests/core/test_answers.py", *_ENV),
     "agentgym/core/dialects/compact.py": _DIALECTS,
     "agentgym/core/dialects/families.py": _DIALECTS,
@@ -100,7 +105,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/search/ledger.py": _SEARCH,
     "envs/search/options.py": _SEARCH_PAY,
     "envs/search/env.py": _SEARCH_PAY,
-    "envs/sql/cells.py": _SQL,
     "envs/sql/grading.py": _SQL,
     "envs/sql/linking.py": ("tests/envs/sql/test_linking.py",),
     "envs/sql/swaps.py": ("tests/envs/sql/test_ties.py", "tests/envs/sql/test_grading.py"),

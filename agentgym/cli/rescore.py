@@ -49,6 +49,8 @@ class RescoredEntry:
     """Whether any reward or the ending differs."""
     diverged: int | None
     """The first turn whose observation differs from the recorded one (`Rescored.diverged`)."""
+    decisions: tuple[str | None, str | None] = (None, None)
+    """The rules that decided before and now, from `details['decision']`; `None` if the environment names none."""
 
     @property
     def flipped(self) -> bool:
@@ -83,6 +85,7 @@ class RescoreReport:
             "scored": len(self.scored),
             "changed": [scored.now.id for scored in self.changed],
             "flipped": {scored.now.id: turned[scored.now.success] for scored in self.scored if scored.flipped},
+            "decisions": {scored.now.id: scored.decisions for scored in self.scored if scored.flipped},
             "diverged": {scored.now.id: scored.diverged for scored in self.scored if scored.diverged is not None},
             "skipped": self.skipped,
             "refused": self.refused,
@@ -120,7 +123,8 @@ def rescore_file(request: Replay, *, workers: int = 8) -> RescoreReport:
             else:
                 add_grade(rescored.annotation())
                 now = entry_of(rescored.trajectory)
-                report.scored.append(RescoredEntry(before, now, rescored.changed, rescored.diverged))
+                decisions = (_decision(trajectory), _decision(rescored.trajectory))
+                report.scored.append(RescoredEntry(before, now, rescored.changed, rescored.diverged, decisions))
     return report
 
 
@@ -237,6 +241,18 @@ def _score(trajectory: Trajectory, envs: _Envs, tasks: TaskList | None) -> tuple
 
 
 def _ids_text(scored: list[RescoredEntry]) -> str:
-    names: Iterator[str] = (plain(s.now.id, 100) for s in scored[:MAX_SHOWN])
+    names: Iterator[str] = (f"{plain(s.now.id, 100)}{_decisions_text(s)}" for s in scored[:MAX_SHOWN])
     more = f", … {len(scored) - MAX_SHOWN} more" if len(scored) > MAX_SHOWN else ""
     return f"{len(scored)}" + (f": {', '.join(names)}{more}" if scored else "")
+
+
+def _decisions_text(scored: RescoredEntry) -> str:
+    if not scored.flipped or scored.decisions == (None, None):
+        return ""
+    before, now = (plain(rule or "not recorded", 60) for rule in scored.decisions)
+    return f" ({before} → {now})"
+
+
+def _decision(trajectory: Trajectory) -> str | None:
+    rule = trajectory.details.get("decision")
+    return rule if isinstance(rule, str) else None

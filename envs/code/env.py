@@ -131,8 +131,8 @@ class CodeEnv(Env):
         and printed, and for hidden tests passed that no constant passes; those that solve the task earn some more for
         readable calls that ran without an error, and lose some for submissions that do not load (G-RA,
         arXiv 2508.10548).
-    Episode end: an answer is submitted, or 8 turns have passed. Code that does not load may be corrected; the third
-        submission that does not load counts as a wrong answer.
+    Episode end: an answer is submitted, or 8 turns have passed. Code that does not load and text that cannot be read as
+        the value may be corrected; the third such submission counts as a wrong answer.
     Needs: a sandbox (`agentgym doctor`).
     Version history: v0, first version.
 
@@ -328,13 +328,16 @@ class CodeEnv(Env):
         self.release()
 
     def details(self) -> Mapping[str, Any]:
-        """Return the sandbox, whether the task needs code, and the grading method."""
+        """Return the sandbox, whether the task needs code, the grading method, and the rule that decided on a value."""
         tier = choose(self._backend, self._spec, self._allow_weak).tier
         gaps = [threat.value for threat in probe(tier).gaps]
         details: dict[str, Any] = {"sandbox": {"tier": tier.value, "not_wholly_held": gaps}}
         if (needs_code := self.task.data.get("needs_code")) is not None:
             details["needs_code"] = needs_code
-        return details if self._verdict is None else details | {"grading": self._verdict.how.value}
+        if self._verdict is None:
+            return details
+        decision = {} if self._verdict.rule is None else {"decision": self._verdict.rule.value}
+        return details | {"grading": self._verdict.how.value} | decision
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
@@ -422,13 +425,16 @@ class CodeEnv(Env):
             self._worked = True
 
     def _refuse(self, problem: str) -> NoReturn:
-        """Reject code that does not load, and let the model correct it; the number of rejections is limited."""
+        """Reject an answer that does not load or cannot be read; the number of rejections is limited."""
         self._refused += 1
         self.reward("refused", 1.0)
-        remaining, name = MAX_REFUSED - self._refused, self.task.data["entry_point"]
+        remaining, answer = MAX_REFUSED - self._refused, "the value"
+        if self._wants_function:
+            name = self.task.data["entry_point"]
+            answer = f"the corrected source of {name!r}, or its name alone for your latest version"
         raise ToolError(
-            f"{problem}\nIt was not graded. Submit the corrected source of {name!r}, or its name alone for your latest "
-            f"version; {remaining} {'submission is' if remaining == 1 else 'submissions are'} left."
+            f"{problem}\nIt was not graded. Submit {answer}; "
+            f"{remaining} {'submission is' if remaining == 1 else 'submissions are'} left."
         )
 
     def _settle_answer(self, verdict: CodeVerdict) -> None:

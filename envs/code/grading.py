@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentgym.base.errors import BrokenTask, UsageError
+from agentgym.core.answers.decisions import DecisionRule
 from agentgym.core.task import Task
 from agentgym.envs.code.asking import CPU_S, Ask, Budget, GraderReply, Runner, Runs, ask, bounds
 from agentgym.envs.code.calls import Submission, call_apart, call_source, call_together, load
@@ -14,7 +15,7 @@ from agentgym.envs.code.replay import grade_check
 from agentgym.envs.code.verdict import (
     CodeVerdict,
     How,
-    answer_matches,
+    answer_decision,
     passed_by,
     progress,
     read_cases,
@@ -22,6 +23,8 @@ from agentgym.envs.code.verdict import (
     share,
 )
 from agentgym.tools.sandbox import Sandbox, SandboxLimits
+
+_UNREADABLE = "The answer cannot be read as a value. Write it alone, such as 42, 2.5, 'text' or [1, 2]."
 
 
 def grade_cases(task: Task, submission: Submission, runner: Runner, call_s: float) -> CodeVerdict:
@@ -60,9 +63,12 @@ class CodeGrader:
         self._opener, self._limits, self._call_s, self._budget = opener, limits, call_s, budget
 
     def value(self, task: Task, answer: str) -> CodeVerdict:
-        """Grade a value."""
-        right = answer_matches(answer, read_literal(task.gold["answer"], f"gold['answer'] of task {task.id!r}"))
-        return CodeVerdict(right, float(right), float(right), float(right), How.VALUE)
+        """Grade a value. The verdict has a `problem` if the answer cannot be read as a value."""
+        expected = read_literal(task.gold["answer"], f"gold['answer'] of task {task.id!r}")
+        decision = answer_decision(answer, expected, task.prompt)
+        right = float(decision.equal)
+        problem = _UNREADABLE if decision.rule is DecisionRule.UNREADABLE else None
+        return CodeVerdict(decision.equal, right, right, right, How.VALUE, problem, decision.rule)
 
     def function(self, task: Task, submission: Submission) -> CodeVerdict:
         """Grade a function, in fresh sandboxes.

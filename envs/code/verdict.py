@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -15,12 +14,15 @@ from typing import Any
 
 from agentgym.base.errors import BrokenTask, ToolError
 from agentgym.base.syntax import parse
+from agentgym.core.answers.cells import pair_off
+from agentgym.core.answers.decisions import OTHER, SAME, UNREADABLE, Decision, DecisionRule
+from agentgym.core.answers.numbers import same_number
+from agentgym.core.answers.texts import fold, nfc, without_marks
+from agentgym.core.answers.written import number_decision
 from agentgym.core.task import Task
 from agentgym.envs.code.calls import FunctionOutcome, arguments_of
 from agentgym.envs.code.plain import NotPlain
 
-RELATIVE = 1e-6
-ABSOLUTE = 1e-9
 MAX_TEXT = 20_000
 MAX_NESTING = 60
 _MAX_PAIRS = 40_000
@@ -44,15 +46,31 @@ def read_literal(text: str, where: str) -> Any:
         raise BrokenTask(f"{where} is {text[:80]!r}, which is not a Python literal: {error}") from error
 
 
-def answer_matches(answer: str, expected: Any) -> bool:
-    """Whether an answer written as text equals `expected`. Raises `ToolError` if it is too long."""
-    text = answer.strip()
+def answer_decision(answer: str, expected: Any, question: str = "") -> Decision:
+    """Return the decision on an answer written as text. Raises `ToolError` if it is too long.
+
+    Args:
+        answer: The answer: text where text is expected, a number as people write it, or a Python or JSON literal.
+        expected: The value that the task expects.
+        question: The question, whose units a number may have.
+    """
+    text = without_marks(answer)
     if len(text) > MAX_TEXT:
         raise ToolError(f"The answer has {len(text)} characters; submit the value itself, at most {MAX_TEXT}.")
-    if isinstance(expected, str) and text == expected.strip():
-        return True
+    if isinstance(expected, str):
+        mine, theirs = nfc(text), nfc(expected.strip())
+        if mine == theirs or nfc(answer.strip()) == theirs:
+            return SAME
+        if fold(mine) == fold(theirs):
+            return Decision(True, DecisionRule.TYPOGRAPHY)
+    elif isinstance(expected, int | float) and not isinstance(expected, bool):
+        decision = number_decision(text, expected, question)
+        if decision.rule is not DecisionRule.UNREADABLE:
+            return decision
     is_literal, value = _value_of(text)
-    return is_literal and matches(_written(value), _written(expected))
+    if not is_literal:
+        return OTHER if isinstance(expected, str) else UNREADABLE
+    return SAME if matches(_written(value), _written(expected)) else OTHER
 
 
 def matches(value: Any, expected: Any) -> bool:
@@ -78,26 +96,20 @@ def _same_number(value: Any, expected: Any) -> bool:
     if value == expected:
         return True
     if isinstance(expected, int):
-        return False  # only fractional numbers are rounded
-    try:
-        if isinstance(value, complex) or isinstance(expected, complex):
+        return False  # only fractional numbers have rounding errors
+    if isinstance(value, complex) or isinstance(expected, complex):
+        try:
             mine, theirs = complex(value), complex(expected)
-            return _close(mine.real, theirs.real) and _close(mine.imag, theirs.imag)
-        return _close(float(value), float(expected))
-    except OverflowError:  # a whole number that no float can hold
-        return False
-
-
-def _close(value: float, expected: float) -> bool:
-    if math.isnan(expected):
-        return math.isnan(value)
-    return math.isclose(value, expected, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        except OverflowError:  # a whole number that no float can hold
+            return False
+        return same_number(mine.real, theirs.real) and same_number(mine.imag, theirs.imag)
+    return same_number(value, expected)
 
 
 def _same_set(value: Any, expected: Any) -> bool:
     rest = [item for item in value if item not in expected]
     missing = [item for item in expected if item not in value]
-    return _pair_off(rest, missing, matches)
+    return _pair_off(rest, missing)
 
 
 def _same_dict(value: dict[Any, Any], expected: dict[Any, Any]) -> bool:
@@ -105,26 +117,15 @@ def _same_dict(value: dict[Any, Any], expected: dict[Any, Any]) -> bool:
         return False
     rest = [entry for entry in value.items() if entry[0] not in expected]
     missing = [entry for entry in expected.items() if entry[0] not in value]
-    return _pair_off(rest, missing, matches)
+    return _pair_off(rest, missing)
 
 
-def _pair_off(items: Sequence[Any], targets: Sequence[Any], same: Callable[[Any, Any], bool]) -> bool:
-    """Whether items and `targets` pair off as the same: a perfect bipartite matching, by augmenting paths."""
+def _pair_off(items: Sequence[Any], targets: Sequence[Any]) -> bool:
+    """Whether every item matches a target of its own, and none is left over."""
     if len(items) != len(targets) or len(items) * len(targets) > _MAX_PAIRS:
         return False
-    fitting = [[place for place, theirs in enumerate(targets) if same(mine, theirs)] for mine in items]
-    owner: dict[int, int] = {}
-
-    def find_place(number: int, visited: set[int]) -> bool:
-        for place in fitting[number]:
-            if place not in visited:
-                visited.add(place)
-                if place not in owner or find_place(owner[place], visited):
-                    owner[place] = number
-                    return True
-        return False
-
-    return all(find_place(number, set()) for number in range(len(items)))
+    fitting = [[place for place, theirs in enumerate(targets) if matches(mine, theirs)] for mine in items]
+    return pair_off(fitting) == len(items)
 
 
 def _written(value: Any) -> Any:
@@ -186,6 +187,8 @@ class CodeVerdict:
     how: How
     problem: str | None = None
     """Why the answer could not be graded, as text for the model; then no hidden test has run."""
+    rule: DecisionRule | None = None
+    """The rule that decided on a value."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Compares answers with the gold answers.
 
-The comparison is that of the official SQuAD and HotpotQA scripts (Rajpurkar et al. 2016, Yang et al. 2018), except
-where their normalisation throws the answer away: 3.5 does not equal 35, and "A" does not equal the empty text. So exact
-match is never looser than in those scripts.
+The comparison is that of the official SQuAD and HotpotQA scripts (Rajpurkar et al. 2016, Yang et al. 2018), with these
+exceptions. Their normalisation may not throw the answer away: 3.5 does not equal 35, $5 does not equal 5%, and "A" does
+not equal the empty text. Other spellings of the same number, quantity or date are equal, and so are other dashes and
+quotes (`agentgym.core.answers.written`).
 
 `contains` is the cover or sub-exact match that Search-R1 and its successors report: the answer contains the gold. Their
 scripts accept any text that contains it, such as pasted pages and lists of candidates. Here the answer must also commit
@@ -16,6 +17,11 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable
+
+from agentgym.core.answers.decisions import OTHER, Decision
+from agentgym.core.answers.texts import fold
+from agentgym.core.answers.units import units_in
+from agentgym.core.answers.written import text_decision
 
 ABSTENTIONS = frozenset(
     {
@@ -44,9 +50,10 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CITED = re.compile(r"\s*\[\s*(\d{1,6}(?:\s*,\s*\d{1,6})*)\s*\]")
 _ALL_OR_NOTHING = frozenset({"yes", "no", "noanswer"})
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_IN_NUMBER = re.compile(rf"(?<=\d)[{re.escape(string.punctuation)}](?=\d)|(?<!\w)-(?=\d)")
+_SIGNS = re.compile(rf"(?<=\d)[{re.escape(string.punctuation)}](?=\d)|(?<!\w)-(?=\d)|(?<=[\w+#])[+#](?!\w)")
+"""Signs that decide the meaning: those in numbers, and those that end a name such as C++ or C#."""
 _PRIVATE = 0xE000
-"""Code points that protect signs within numbers from the normalisation."""
+"""Code points that protect decisive signs from the normalisation."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -61,13 +68,6 @@ _FRAME = _words("""
     text source sources article probably perhaps maybe likely sure certainly
 """)
 """Words that may surround an answer; none of them names a candidate."""
-_UNITS = _words("""
-    year years month months week weeks day days hour hours minute minutes second seconds century centuries km kilometre
-    kilometres kilometer kilometers m metre metres meter meters cm mm mile miles foot feet inch inches kg kilogram
-    kilograms gram grams ton tons tonnes percent people persons inhabitants residents casualties pages degrees dollars
-    euros pounds times
-""")
-"""Words that may follow a number."""
 _DENIALS = _words("""
     not no never neither nor none nobody nothing without except or either versus vs false wrong incorrect instead rather
     unless unknown isnt wasnt arent werent dont doesnt didnt cannot cant
@@ -80,16 +80,25 @@ def normalize(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def exact(answer: str, golds: Iterable[str]) -> bool:
-    """Whether `answer` is one of `golds` once normalised, with the same numbers."""
-    answer_text = _comparable(answer)
-    return any(answer_text == _comparable(gold) for gold in golds)
+def exact(answer: str, golds: Iterable[str], question: str = "") -> Decision:
+    """Return the decision whether `answer` is one of `golds` once normalised, or the same number, quantity or date.
+
+    Args:
+        answer: The answer.
+        golds: Accepted answers.
+        question: The question, whose units a number may have.
+    """
+    decisions = [text_decision(answer, gold, question, _comparable) for gold in golds]
+    right = next((decision for decision in decisions if decision.equal), None)
+    if right is not None:
+        return right
+    return OTHER if OTHER in decisions or not decisions else decisions[0]
 
 
 def mentions(text: str, golds: Iterable[str]) -> bool:
     """Whether `text` contains one of `golds` as whole words, both normalised."""
-    padded = f" {_comparable(text)} "
-    return any(f" {_comparable(gold)} " in padded for gold in golds)
+    padded = f" {_comparable(fold(text))} "
+    return any(f" {_comparable(fold(gold))} " in padded for gold in golds)
 
 
 def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
@@ -100,10 +109,11 @@ def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
         golds: Accepted answers, all of them names of the same thing.
         question: The question. The answer may repeat its words, unless the question itself names the gold.
     """
-    golds = [_comparable(gold) for gold in golds]
-    answer_text, question_text = _comparable(answer), f" {_comparable(question)} "
+    golds = [_comparable(fold(gold)) for gold in golds]
+    answer_text, question_text = _comparable(fold(answer)), f" {_comparable(fold(question))} "
     named = any(f" {gold} " in question_text for gold in golds)
-    free = _FRAME if named else _FRAME | (set(question_text.split()) - _DENIALS)
+    implied = {"year", "years", "old"} if "year" in units_in(question) else set()
+    free = _FRAME if named else _FRAME | implied | (set(question_text.split()) - _DENIALS)
     free = free.union(*(gold.split() for gold in golds))
     return any(_commits(answer_text.split(), gold.split(), free) for gold in golds)
 
@@ -113,19 +123,19 @@ def f1(answer: str, golds: Iterable[str]) -> float:
 
     As in HotpotQA's script, `yes`, `no` and `noanswer` agree only with the same word.
     """
-    return max((_f1(_comparable(answer), _comparable(gold)) for gold in golds), default=0.0)
+    return max((_f1(_comparable(fold(answer)), _comparable(fold(gold))) for gold in golds), default=0.0)
 
 
 def nearly(answer: str, golds: Iterable[str]) -> bool:
     """Whether F1 with one of `golds` reaches `F1_SOLVED`, with the same numbers and denials."""
-    answer_text = _comparable(answer)
-    near = [gold for gold in map(_comparable, golds) if _f1(answer_text, gold) >= F1_SOLVED]
+    answer_text = _comparable(fold(answer))
+    near = [gold for gold in map(_comparable, map(fold, golds)) if _f1(answer_text, gold) >= F1_SOLVED]
     return any(_decisive(answer_text) == _decisive(gold) for gold in near)
 
 
 def abstains(answer: str) -> bool:
     """Whether an answer says that the question cannot be answered."""
-    return normalize(answer) in ABSTENTIONS
+    return normalize(fold(answer)) in ABSTENTIONS
 
 
 def without_citations(text: str) -> tuple[str, tuple[int, ...]]:
@@ -135,8 +145,8 @@ def without_citations(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _comparable(text: str) -> str:
-    """Return `text` normalised, with the signs in its numbers; empty only if `text` is."""
-    marked = _IN_NUMBER.sub(lambda sign: chr(_PRIVATE + ord(sign[0])), _THOUSANDS.sub("", text))
+    """Return `text` normalised, with its decisive signs; empty only if `text` is."""
+    marked = _SIGNS.sub(lambda sign: chr(_PRIVATE + ord(sign[0])), _THOUSANDS.sub("", text))
     lowered = " ".join(text.lower().split())
     return normalize(marked) or lowered.translate(_PUNCTUATION).strip() or lowered
 
@@ -148,16 +158,9 @@ def _commits(words: list[str], gold: list[str], free: Iterable[str]) -> bool:
     for start in range(len(words) - len(gold) + 1):
         if words[start : start + len(gold)] != gold:
             continue
-        after = words[start + len(gold) :]
-        if _is_number(gold) and after[:1] and after[0] in _UNITS:
-            after = after[1:]
-        if all(word in free for word in (*words[:start], *after)):
+        if all(word in free for word in (*words[:start], *words[start + len(gold) :])):
             return True
     return False
-
-
-def _is_number(words: list[str]) -> bool:
-    return len(words) == 1 and words[0][-1].isdecimal()
 
 
 def _f1(answer: str, gold: str) -> float:

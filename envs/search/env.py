@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Unpack, get_args
 
 from agentgym.base.choices import one_of
 from agentgym.base.errors import TaskError, ToolError
+from agentgym.core.answers.decisions import OTHER, Decision, DecisionRule
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
@@ -56,28 +57,39 @@ def why_wrong(answer: str, task: Task, rule: Solved) -> str:
     return f"not right by the rule {rule!r} (F1 {f1(answer, task.gold['answers']):.2f})"
 
 
-def verdict(answer: str, task: Task, rule: Solved) -> dict[str, float]:
-    """Return the channels that depend on the answer alone.
+def decide(answer: str, task: Task, rule: Solved) -> Decision:
+    """Return the decision on an answer.
 
     Args:
         answer: The answer, without citations.
         task: The task. If its question has no answer, only saying so is right, whatever the rule.
         rule: The rule for answers to other questions.
     """
-    gold = task.gold
-    wrong = gold.get("wrong")
-    if gold["unanswerable"]:
-        right = matches = abstains(answer)
-        overlap = float(right)
-    else:
-        golds = gold["answers"]
-        matches, overlap = exact(answer, golds), f1(answer, golds)
-        right = {"em": matches, "f1": nearly(answer, golds), "contains": contains(answer, golds, task.prompt)}[rule]
+    golds = task.gold["answers"]
+    if task.gold["unanswerable"]:
+        return Decision(True, DecisionRule.ABSTAINED) if abstains(answer) else OTHER
+    decision = exact(answer, golds, task.prompt)
+    if decision.equal or rule == "em" or decision.rule is not DecisionRule.OTHER:
+        return decision
+    right = nearly(answer, golds) if rule == "f1" else contains(answer, golds, task.prompt)
+    return Decision(True, DecisionRule.PART) if right else decision
+
+
+def verdict(answer: str, task: Task, decision: Decision) -> dict[str, float]:
+    """Return the channels that depend on the answer alone.
+
+    Args:
+        answer: The answer, without citations.
+        task: The task.
+        decision: The decision on the answer.
+    """
+    wrong = task.gold.get("wrong")
+    matches = decision.equal and decision.rule is not DecisionRule.PART
     return {
-        OUTCOME: float(right),
+        OUTCOME: float(decision.equal),
         "answered": 1.0,
         "em": float(matches),
-        "f1": overlap,
+        "f1": 1.0 if matches else f1(answer, task.gold["answers"]),
         "misled": float(bool(wrong) and contains(answer, [wrong], task.prompt)),
     }
 
@@ -109,11 +121,11 @@ class SearchEnv(Env):
     Tools: `search(query)`, `open(page)`, `more()`, `find(words)`, `answer(text)`; in some modes `judge(useful)`,
         `decide(way)`.
     Observation: numbered hits with snippets or whole passages; the text of pages, part by part.
-    Reward: `outcome` 1 for a right answer (exact match after SQuAD's normalisation), or for abstaining if the question
-        has no answer. Episodes that answer are also paid for the evidence they have seen and, if they have seen some,
-        for a partly right answer; solved ones are also paid for citations and well-formed actions, minus a cost for
-        searches, most of all repeated ones. `scheme` takes `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"` (see
-        `schemes`).
+    Reward: `outcome` 1 for a right answer (exact match after SQuAD's normalisation, or another spelling of the same
+        number, quantity or date), or for abstaining if the question has no answer. Episodes that answer are also paid
+        for the evidence they have seen and, if they have seen some, for a partly right answer; solved ones are also
+        paid for citations and well-formed actions, minus a cost for searches, most of all repeated ones. `scheme` takes
+        `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"` (see `schemes`).
     Episode end: an answer is given, or 30 turns pass.
     Version history: v0, first version.
 
@@ -300,11 +312,12 @@ class SearchEnv(Env):
                 "The answer only names pages; put the answer itself before them" if cited else "The answer is empty"
             )
             raise ToolError(f"{problem}. If the pages do not say, answer: {UNKNOWN}.")
-        values = verdict(plain, self.task, self._solved_by)
+        decision = decide(plain, self.task, self._solved_by)
+        values = verdict(plain, self.task, decision)
         values["citations"] = self._ledger.precision(cited, self.task.gold.get("evidence", ()))
         for channel, value in values.items():
             self.reward(channel, value)
-        self._answered, self._right = True, values[OUTCOME] >= SOLVED_AT
+        self._answered, self._right, self._decision = True, values[OUTCOME] >= SOLVED_AT, decision.rule.value
         self._why_wrong = "" if self._right else why_wrong(plain, self.task, self._solved_by)
         self.finish(Reason.SOLVED if self._right else Reason.ANSWERED)
         return "Thank you."
@@ -321,8 +334,9 @@ class SearchEnv(Env):
         }
 
     def details(self) -> dict[str, Any]:
-        """Return why the answer is wrong, if it is."""
-        return {"why_wrong": self._why_wrong} if self._why_wrong else {}
+        """Return the rule that decided on the answer, and why it is wrong, if it is."""
+        decision = {"decision": self._decision} if self._decision else {}
+        return decision | ({"why_wrong": self._why_wrong} if self._why_wrong else {})
 
     def solution(self, task: Task) -> Solution:
         """Make the searches that lead to the evidence, read it, and answer."""
@@ -378,7 +392,7 @@ class SearchEnv(Env):
         self._index: Index | None = None
         self._page: Page | None = None
         self._answered = self._right = self._answer_shown = False
-        self._why_wrong = ""
+        self._why_wrong = self._decision = ""
         self._modes.begin()
 
     def _index_of_task(self) -> Index:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack, get_args
 
 from agentgym.base.choices import one_of
 from agentgym.base.errors import BrokenTask, ToolError, UsageError
+from agentgym.core.answers.written import ROUNDING
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
@@ -26,7 +27,7 @@ from agentgym.envs.sql.recall import Recall
 from agentgym.envs.sql.references import Schema
 from agentgym.envs.sql.show import show_schema, show_table
 from agentgym.envs.sql.ties import match_up_to_ties
-from agentgym.envs.sql.verdict import GRADING_LIMITS, is_query, verdict_on_rows, verdict_on_value
+from agentgym.envs.sql.verdict import GRADING_LIMITS, query_in, verdict_on_rows, verdict_on_value
 from agentgym.procedural import Wording
 from agentgym.tasks.exporting import HarborFolder
 from agentgym.tasks.sql import ENGINE_KEY, SQLTasks, database_for
@@ -43,7 +44,10 @@ _SCHEMAS: dict[Hashable, tuple[str, Schema]] = {}
 """Schemas cached in this process, as text and as names, by database."""
 
 _NAMES = {"duckdb": "DuckDB", "sqlite": "SQLite"}
-_PLAIN_PROMPT = "Answer the question about the database. Look at its tables, query it (read-only), then submit."
+_PLAIN_PROMPT = (
+    "Answer the question about the database. Look at its tables, query it (read-only), then submit. Numbers may be "
+    "rounded to two decimals."
+)
 _OPENINGS: Mapping[Wording, tuple[str, str]] = {
     "natural": ("{question}\n\nThe database runs on {engine}.", " Its tables are:\n"),
     "plain": ("{question}\nSQL dialect: {engine}", "\n"),
@@ -110,7 +114,7 @@ class SQLEnv(Env):
     system_prompt = (
         "Answer the user's question about a database: look at its tables, try queries, then submit the query whose "
         "result is the answer, with just the columns that are asked for. The order of rows counts only if the question "
-        "asks for one. The first answer that runs is final."
+        f"asks for one. {ROUNDING} The first answer that runs is final."
     )
     states_turns = True
     example_call = ToolCall("query", {"sql": "SELECT COUNT(*) FROM tickets"})
@@ -160,7 +164,7 @@ class SQLEnv(Env):
         self._opened: Hashable = None
         self._opened_for: Task | None = None
         self._identity: Hashable = None
-        self._last_query = ""
+        self._last_query = self._decision = ""
 
     @classmethod
     def default_tasks(cls) -> TaskSource:
@@ -169,7 +173,7 @@ class SQLEnv(Env):
 
     def start(self, task: Task) -> str:
         """Return the question, the database engine and, if `show_schema` asks for it, the schema."""
-        self._last_query = self._why_wrong = ""
+        self._last_query = self._why_wrong = self._decision = ""
         form, schema_form = _OPENINGS[self.wording]
         opening = form.format(question=task.prompt, engine=_NAMES[task.data[ENGINE_KEY]])
         return opening + (schema_form + self._schema()[0] if self.show_schema == "prompt" else "")
@@ -214,19 +218,25 @@ class SQLEnv(Env):
         if not answer.strip():
             raise ToolError("The answer is empty. Submit a query or a value.")
         gold, ordered = self._gold(), bool(self.task.gold["ordered"])
-        if is_query(answer, self.task.data[ENGINE_KEY]):
-            result = self._run_submitted(answer)
-            self._last_query = answer
-            verdict = verdict_on_rows(result, gold, ordered, lambda: self._matches_up_to_ties(result, gold))
+        query, question = query_in(answer, self.task.data[ENGINE_KEY]), self.task.prompt
+        if query is not None:
+            result = self._run_submitted(query)
+            self._last_query = query
+            verdict = verdict_on_rows(
+                result, gold, ordered, question, lambda fewest: self._matches_up_to_ties(result, gold, fewest)
+            )
         else:
-            verdict = verdict_on_value(answer, gold, ordered)
-        self._why_wrong = verdict.why_wrong
+            verdict = verdict_on_value(answer, gold, ordered, question)
+            if verdict.refused:
+                raise ToolError(verdict.refused)
+        self._why_wrong, self._decision = verdict.why_wrong, verdict.rule.value
         self._settle_answer(verdict.solved, verdict.similarity)
         return "Submitted."
 
     def details(self) -> dict[str, Any]:
-        """Return how a wrong answer differs from the gold."""
-        return {"why_wrong": self._why_wrong} if self._why_wrong else {}
+        """Return the rule that decided on the answer, and how a wrong answer differs from the gold."""
+        decision = {"decision": self._decision} if self._decision else {}
+        return decision | ({"why_wrong": self._why_wrong} if self._why_wrong else {})
 
     def solution(self, task: Task) -> Solution:
         """Inspect the needed tables, run the intermediate steps and the gold query, and submit the gold query."""
@@ -300,9 +310,9 @@ class SQLEnv(Env):
         except QueryError as error:
             raise BrokenTask(f"the gold query of task {self.task.id!r} fails: {error}") from error
 
-    def _matches_up_to_ties(self, result: QueryResult, gold: QueryResult) -> bool:
+    def _matches_up_to_ties(self, result: QueryResult, gold: QueryResult, fewest: int) -> bool:
         sql, engine = self.task.gold["sql"], self.task.data[ENGINE_KEY]
-        return match_up_to_ties(result, gold, sql, engine, lambda keyed: self._ask(keyed, GRADING_LIMITS))
+        return match_up_to_ties(result, gold, sql, engine, lambda keyed: self._ask(keyed, GRADING_LIMITS), fewest)
 
     def _run_submitted(self, sql: str) -> QueryResult:
         try:

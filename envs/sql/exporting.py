@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from agentgym.core.answers.written import ROUNDING
 from agentgym.core.task import Task
 from agentgym.envs.sql.ties import with_sort_keys
 from agentgym.tasks.exporting import ANSWERS, HarborFolder, here_document
 
 _DATABASE, _ANSWER = "database.sqlite", f"{ANSWERS}/answer.txt"
 _HOW = f"""The database is the SQLite file {ANSWERS}/{_DATABASE}; Python's module sqlite3 reads it. The order of rows
-counts only if the question asks for one. Write your answer to {_ANSWER}: one SELECT statement whose result is the
-answer, with just the columns that are asked for, or the value itself."""
+counts only if the question asks for one. {ROUNDING}
+Write your answer to {_ANSWER}: one SELECT statement whose result is the answer, with just the columns that are asked
+for, or the value itself."""
 
 
 def sql_folder(task: Task, database: bytes) -> HarborFolder:

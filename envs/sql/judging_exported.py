@@ -15,7 +15,7 @@ from agentgym.base.errors import BrokenTask
 from agentgym.core.task import Task
 from agentgym.envs.sql import querying_exported
 from agentgym.envs.sql.swaps import match_with_swaps
-from agentgym.envs.sql.verdict import GRADING_LIMITS, SQLVerdict, is_query, verdict_on_rows, verdict_on_value
+from agentgym.envs.sql.verdict import GRADING_LIMITS, SQLVerdict, query_in, verdict_on_rows, verdict_on_value
 from agentgym.tasks.exporting.inside.answers import read_answer
 from agentgym.tools.database.base import QueryError, QueryResult
 from agentgym.tools.sandbox import Ended, Sandbox, SandboxLimits
@@ -76,14 +76,21 @@ def _rewards(
     if not answer.strip():
         return {"reward": 0.0, "partial": 0.0}
     try:
-        verdict = _verdict(databases, bool(task.gold["ordered"]), settings["keyed"], gold, answer)
+        verdict = _verdict(databases, task, settings["keyed"], gold, answer)
     except QueryError:
-        verdict = SQLVerdict(False, 0.0)
+        return {"reward": 0.0, "partial": 0.0}
     return {"reward": float(verdict.solved), "partial": verdict.similarity}
 
 
-def _verdict(databases: _Databases, ordered: bool, keyed: str | None, gold: QueryResult, answer: str) -> SQLVerdict:
-    if not is_query(answer, "sqlite"):
-        return verdict_on_value(answer, gold, ordered)
-    result = databases.ask(answer)
-    return verdict_on_rows(result, gold, ordered, lambda: match_with_swaps(result, gold, keyed, databases.ask))
+def _verdict(databases: _Databases, task: Task, keyed: str | None, gold: QueryResult, answer: str) -> SQLVerdict:
+    ordered, query = bool(task.gold["ordered"]), query_in(answer, "sqlite")
+    if query is None:
+        return verdict_on_value(answer, gold, ordered, task.prompt)
+    result = databases.ask(query)
+    return verdict_on_rows(
+        result,
+        gold,
+        ordered,
+        task.prompt,
+        lambda fewest: match_with_swaps(result, gold, keyed, databases.ask, fewest),
+    )

@@ -35,8 +35,10 @@ def show_cell(cell: Any) -> str:
         return "NULL"
     if isinstance(cell, bool):
         return "true" if cell else "false"
-    if isinstance(cell, float | Decimal):
-        return _float(float(cell))
+    if isinstance(cell, float):
+        return _float(cell)
+    if isinstance(cell, Decimal):
+        return f"{cell:f}"
     if isinstance(cell, datetime.datetime):
         cell = cell.isoformat(sep=" ")
     text = str(cell)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agentgym.envs.sql.cells import canonical
+from agentgym.core.answers.cells import canonical
+from agentgym.core.answers.written import FEWEST_DECIMALS
 from agentgym.envs.sql.grading import match
 from agentgym.tools.database.base import QueryError, QueryResult
 
 
 def match_with_swaps(
-    predicted: QueryResult, gold: QueryResult, keyed_sql: str | None, run: Callable[[str], QueryResult]
+    predicted: QueryResult,
+    gold: QueryResult,
+    keyed_sql: str | None,
+    run: Callable[[str], QueryResult],
+    fewest: int | None = FEWEST_DECIMALS,
 ) -> bool:
     """Whether `predicted` has the gold's rows, where rows whose sort keys are equal may be swapped.
 
@@ -20,11 +25,12 @@ def match_with_swaps(
         gold: Result of the gold query.
         keyed_sql: The gold query with its sort keys as further columns; `None` if it cannot be rewritten.
         run: Runs a query on the same database.
+        fewest: Fewest decimals of a rounded number; `None` forbids rounding.
     """
-    if len(predicted.rows) != len(gold.rows) or not match(predicted, gold):
+    if len(predicted.rows) != len(gold.rows) or not match(predicted, gold, False, fewest).equal:
         return False
     groups = _groups(gold, keyed_sql, run)
-    return groups is not None and match(_marked(predicted, groups), _marked(gold, groups))
+    return groups is not None and match(_marked(predicted, groups), _marked(gold, groups), False, fewest).equal
 
 
 def _groups(gold: QueryResult, keyed_sql: str | None, run: Callable[[str], QueryResult]) -> list[int] | None:

@@ -12,12 +12,18 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from agentgym.core.answers.written import FEWEST_DECIMALS
 from agentgym.envs.sql.swaps import match_with_swaps
 from agentgym.tools.database import QueryResult
 
 
 def match_up_to_ties(
-    predicted: QueryResult, gold: QueryResult, sql: str, engine: str, run: Callable[[str], QueryResult]
+    predicted: QueryResult,
+    gold: QueryResult,
+    sql: str,
+    engine: str,
+    run: Callable[[str], QueryResult],
+    fewest: int | None = FEWEST_DECIMALS,
 ) -> bool:
     """Whether `predicted` has the gold's rows in an order that the gold's ORDER BY allows.
 
@@ -27,8 +33,9 @@ def match_up_to_ties(
         sql: The gold query.
         engine: The database engine, `"duckdb"` or `"sqlite"`.
         run: Runs a query on the same database.
+        fewest: Fewest decimals of a rounded number; `None` forbids rounding.
     """
-    return match_with_swaps(predicted, gold, with_sort_keys(sql, engine), run)
+    return match_with_swaps(predicted, gold, with_sort_keys(sql, engine), run, fewest)
 
 
 @lru_cache(maxsize=512)

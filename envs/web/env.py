@@ -5,13 +5,15 @@ Bundled sites come from `agentgym.tasks.web.sites`, their tasks from `agentgym.t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from agentgym.base.errors import InfrastructureError, TaskError, UsageError
+from agentgym.core.answers.numbers import read_number
+from agentgym.core.answers.texts import fold
+from agentgym.core.answers.written import text_decision
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import Solution
 from agentgym.core.messages import Pictured, ToolCall
@@ -26,9 +28,8 @@ from agentgym.tasks.web import WebTasks
 from agentgym.tasks.web.sites import SiteEpisode, SiteServer, digest_after
 from agentgym.tools.browser import PageError, View, ViewNode
 
-_NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 _CURRENCY = "$€£ "
-_ENDS = " \t\n.!,;:\"'“”‘’"
+_ENDS = " .!,;:\"'"
 
 
 def is_done(episode: SiteEpisode, effect: Sequence[Any]) -> bool:
@@ -48,23 +49,23 @@ def progress(before: Sequence[bool], now: Sequence[bool]) -> float:
     return sum(open_ones) / len(open_ones) if open_ones else 0.0
 
 
-def answers_agree(answer: str | None, expected: str) -> bool:
-    """Whether two answers agree: as numbers if both are, else as text without case and outer punctuation."""
+def answers_agree(answer: str | None, expected: str, question: str = "") -> bool:
+    """Whether two answers agree: as numbers, with or without a currency, or as texts, quantities or dates.
+
+    Args:
+        answer: The answer, if one was given.
+        expected: The right answer.
+        question: The question, whose units a number may have.
+    """
     if answer is None:
         return False
-    numbers = _number(answer), _number(expected)
-    if None not in numbers:
-        return numbers[0] == numbers[1]
-    return _plain(answer) == _plain(expected)
+    mine, theirs = _plain(answer), _plain(expected)
+    numbers = read_number(mine.strip(_CURRENCY)), read_number(theirs.strip(_CURRENCY))
+    return numbers[0] == numbers[1] if None not in numbers else text_decision(mine, theirs, question).equal
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split()).strip(_ENDS).casefold()
-
-
-def _number(text: str) -> float | None:
-    stripped = text.strip(_ENDS).strip(_CURRENCY)
-    return float(stripped.replace(",", "")) if _NUMBER.fullmatch(stripped) else None
+    return " ".join(fold(text).split()).strip(_ENDS).casefold()
 
 
 Step = Mapping[str, Any]
@@ -304,7 +305,7 @@ class WebEnv(BrowserEnv):
         elif site is None:
             raise InfrastructureError("the site is gone; reset the environment")
         else:
-            right = gold["answer"] is None or answers_agree(self._answer, gold["answer"])
+            right = gold["answer"] is None or answers_agree(self._answer, gold["answer"], self.task.prompt)
             solved = is_done(site, gold["effect"]) and right
             done = progress(self._at_first, which_hold(site, gold["checks"]))
         if solved and self.reason is Reason.ANSWERED:

@@ -13,6 +13,7 @@ from doctest import DocTestParser
 from typing import Any
 
 from agentgym.base.syntax import parse
+from agentgym.core.answers.numbers import read_quantity
 from agentgym.core.task import TEST, TRAIN, VALIDATION
 from agentgym.core.task_files import Unusable, Why
 from agentgym.tasks.code.asserts import (
@@ -30,7 +31,6 @@ from agentgym.tasks.code.asserts import (
 from agentgym.tasks.code.families import TaskKind
 from agentgym.tasks.records import Record
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _SHOWN = re.compile(r"^\s*(?:>>>\s*)?(?P<call>\w+\(.*\))\s*(?:==|=>|->|➞|=)\s*(?P<value>.+?)\s*$", re.MULTILINE)
 _MBPP_PROBLEMS = 974
 _ERRORS = (SyntaxError, ValueError, RecursionError)
@@ -136,10 +136,11 @@ def mbpp_split(entry: CodeEntry) -> str | None:
 def gsm8k(entry: CodeEntry) -> EntryContent:
     """Read a GSM8K problem: a story whose answer, a number, follows `####`."""
     steps, mark, last = entry.text("answer").rpartition("####")
-    number = last.strip().replace(",", "").replace("$", "")
-    if not mark or not _NUMBER.fullmatch(number):
+    quantity = read_quantity(last) if mark else None
+    if quantity is None or quantity.unit not in ("", "$", "%"):
         raise Unusable(f"'answer' must end with '#### ' and a number, not {last.strip()!r:.60}")
-    answer = repr(float(number)) if "." in number else repr(int(number))
+    number = quantity.value
+    answer = repr(number if isinstance(number, int) else float(number))
     return EntryContent(
         name="",
         prompt=entry.text("question").strip(),

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -25,7 +24,8 @@ from sqlglot.errors import SqlglotError
 
 from agentgym.base.cache import cache_folder
 from agentgym.base.errors import UsageError
-from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_file
+from agentgym.core.answers.cells import same_rows
+from agentgym.tools.database import Database, QueryError, QueryLimits, open_file
 from agentgym.tools.database.results import quote_name
 from agentgym.tools.database.schema import ForeignKey, Table
 from agentgym.tools.database.sqlite.files import introspect
@@ -139,10 +139,8 @@ def _replace(place: Expr, column: exp.Column, value: Expr, select: exp.Select) -
 
 
 _LIMITS = QueryLimits(timeout_s=10.0, max_rows=50_000, max_cell_chars=10_000, max_result_bytes=20_000_000)
-_VERSION = 1
+_VERSION = 2
 _BATCH = 20_000
-_DIGITS = 6
-"""Decimal places to which numbers are compared."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,9 @@ def _convert(sql: str, source: Database, target: Database) -> Converted:
     except QueryError as error:
         return Converted(None, f"it fails in DuckDB: {_line(error)}")
     return (
-        Converted(converted) if _rows(result) == _rows(expected) else Converted(None, "it returns other rows in DuckDB")
+        Converted(converted)
+        if same_rows(result.rows, expected.rows)
+        else Converted(None, "it returns other rows in DuckDB")
     )
 
 
@@ -203,20 +203,6 @@ def _names(database: Database) -> Iterator[str]:
     for table in database.tables():
         yield table
         yield from (column.name for column in database.describe(table, 0).columns)
-
-
-def _rows(result: QueryResult) -> Counter[tuple[Any, ...]]:
-    """Return the rows as a multiset, with values in a form that both engines share."""
-    return Counter(tuple(map(_plain, row)) for row in result.rows)
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | bytes):
-        return value
-    try:
-        return round(float(value), _DIGITS) + 0.0
-    except (TypeError, ValueError, OverflowError):
-        return str(value)
 
 
 def _line(error: Exception) -> str:

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.cli import rescore as rescoring
 from agentgym.cli.app import app
 from agentgym.cli.replay import Replay
-from agentgym.cli.rescore import rescore_file
+from agentgym.cli.rescore import print_rescored, rescore_file
 from agentgym.core.endings import Reason
 from agentgym.core.messages import text_of
 from agentgym.core.policy import RandomPolicy, ScriptedPolicy
@@ -129,6 +131,17 @@ def test_another_scheme_changes_rewards_but_neither_channels_nor_the_recording(f
     assert file.read_bytes() == before
 
 
+def test_a_flipped_verdict_is_listed_with_the_rules_that_decided(file: Path):
+    recorded = replace(first(file), details={"decision": "the right number"})
+    write_jsonl(file, [recorded])
+    report = rescore_file(_Strict(file))
+    shown = Console(width=200, record=True, file=StringIO())
+    print_rescored(report, shown)
+    assert report.to_dict()["flipped"] == {recorded.id: "lost"}
+    assert report.to_dict()["decisions"] == {recorded.id: ("the right number", "no number is right")}
+    assert f"{recorded.id} (the right number → no number is right)" in shown.export_text()
+
+
 def test_a_task_that_has_changed_is_refused_by_name(file: Path):
     trajectory = replace(first(file), task_hash="another")
     with pytest.raises(UsageError, match=f"{trajectory.task_id}' has changed"):
@@ -187,3 +200,13 @@ def test_the_command_prints_the_changes_and_fails_under_a_share(file: Path, tmp_
     assert json.loads(result_json.output)["changed"] == []
     assert CliRunner().invoke(app, ["eval", "--rescore", str(other), "--fail-under", "1"]).exit_code == 1
     assert CliRunner().invoke(app, ["eval", "--rescore", str(file), "--fail-under", "1"]).exit_code == 0
+
+
+class _NamedEndless(Endless):
+    def details(self) -> dict[str, str]:
+        return {"decision": "no number is right"}
+
+
+class _Strict(Replay):
+    def make_env(self, trajectory: Trajectory) -> GuessEnv:
+        return _NamedEndless(**trajectory.env_kwargs)

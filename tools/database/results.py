@@ -18,13 +18,11 @@ MAX_COLUMNS = 2_000
 def to_value(value: Any) -> Value:
     """Convert a driver's value to a cell.
 
-    Decimals become floats, bytes hex text, lists and structs JSON text; times, intervals, UUIDs and timestamps with a
-    time zone become text.
+    Decimals stay exact; bytes become hex text, lists and structs JSON text. Times, intervals, UUIDs and timestamps with
+    a time zone become text.
     """
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | float | str | Decimal):
         return value
-    if isinstance(value, Decimal):
-        return float(value)
     if isinstance(value, datetime.datetime):
         return value if value.tzinfo is None else value.isoformat(sep=" ")
     if isinstance(value, datetime.date):
@@ -45,7 +43,7 @@ def _nested_text(value: Any) -> str:
 
 def _nested_leaf(value: Any) -> Any:
     leaf = to_value(value)
-    return str(leaf) if isinstance(leaf, datetime.date) else leaf
+    return float(leaf) if isinstance(leaf, Decimal) else str(leaf) if isinstance(leaf, datetime.date) else leaf
 
 
 def header(texts: Iterable[object], limits: QueryLimits) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ import datetime
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from functools import cached_property
 
-Value = None | bool | int | float | str | datetime.date
+Value = None | bool | int | float | str | Decimal | datetime.date
 """A cell's value in Python."""
 
 COLUMN_TYPES = ("INTEGER", "DOUBLE", "VARCHAR", "DATE", "BOOLEAN")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import struct
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from agentgym.tools.database.schema import Value
@@ -35,11 +36,13 @@ def unpack(body: bytes | bytearray) -> Message:
 
 
 def encode_value(value: Value) -> Any:
-    """Convert `value` to JSON; dates become tagged text."""
+    """Convert `value` to JSON; dates and decimals become tagged text."""
     if isinstance(value, datetime.datetime):
         return {"t": value.isoformat()}
     if isinstance(value, datetime.date):
         return {"d": value.isoformat()}
+    if isinstance(value, Decimal):
+        return {"m": str(value)}
     return value
 
 
@@ -52,7 +55,16 @@ def decode_value(value: Any) -> Value:
             return datetime.date.fromisoformat(text)
         case {"t": str(text)}:
             return datetime.datetime.fromisoformat(text)
+        case {"m": str(text)}:
+            return _decimal(text)
     raise ValueError(f"not a cell: {value!r}")
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"not a number: {text!r:.60}") from None
 
 
 def encode_rows(rows: tuple[tuple[Value, ...], ...]) -> list[list[Any]]:

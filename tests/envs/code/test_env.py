@@ -122,6 +122,22 @@ def test_right_and_wrong_answers_get_the_same_reply(env: CodeEnv):
     assert len(replies) == 1
 
 
+def test_text_that_is_no_value_may_be_corrected_twice(env: CodeEnv):
+    for answers, solved in (
+        (["It is 56211, I think", "$56,211"], False),
+        (["ca. 56211", "56211 or so", "56,211"], True),
+    ):
+        begin(env, "value")
+        for answer in answers[:-1]:
+            assert "cannot be read as a value" in reply(env, "submit", answer=answer)
+            assert env.reason is None
+        assert call(env, "submit", answer=answers[-1]).info["is_success"] is solved
+    begin(env, "value")
+    steps = [call(env, "submit", answer="It is 56211") for _ in range(3)]
+    assert [step.info["rewards"]["refused"] for step in steps] == [1.0, 1.0, 0.0]
+    assert (env.reason, steps[-1].info["decision"]) == (Reason.ANSWERED, "not readable as an answer")
+
+
 def test_partial_rewards_need_an_answer_and_use_of_code_counts_once(env: CodeEnv):
     begin(env, "function")
     results = [call(env, "python", code="1") for _ in range(env.max_turns)]

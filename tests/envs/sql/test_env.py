@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from agentgym.base.errors import UsageError
+from agentgym.core.answers.decisions import DecisionRule
 from agentgym.core.engine.steps import StepResult
 from agentgym.core.rewards import lint
 from agentgym.core.task import Task, TaskList
 from agentgym.envs.sql import SQLEnv
-from agentgym.envs.sql.env import is_query
+from agentgym.envs.sql.verdict import query_in
 from tests.played import call, said
 from tests.refusals import not_refused
 
@@ -77,11 +78,38 @@ def test_a_value_may_be_submitted(env: SQLEnv):
     assert (step.info["is_success"], step.info["rewards"]["linking"]) == (True, 1.0)
 
 
-def test_queries_are_recognised_by_their_first_word():
+def test_queries_are_recognised_by_their_first_word_in_every_wrapping():
     queries = (" (\n(SELECT 1))", "/* x */ VALUES (1)", "-- so\nWITH a AS (SELECT 1) FROM a", "FROM t")
-    assert all(is_query(query, "duckdb") for query in queries)
-    assert not any(is_query(value, "duckdb") for value in ("42", "'Select'", "Selected works", "(1, 2)"))
-    assert not is_query("From Here to Eternity", "sqlite")
+    assert [query_in(query, "duckdb") for query in queries] == [query.strip() for query in queries]
+    forms = (
+        *("```sql\n{}\n```", "```\n{}```", "`{}`", "sql: {}", "SQL query:\n{}", "Answer: `{}`"),
+        *("Here it is:\n```sql\n{}\n```\nDone.", "sql:\n```sql\n{}\n```", "```\nsql: {}\n```"),
+    )
+    wrapped = [form.format("SELECT 1") for form in forms]
+    assert [text for text in wrapped if query_in(text, "sqlite") != "SELECT 1"] == []
+    two = "```\nSELECT 1\n```\n```\nSELECT 2\n```"
+    values = ("42", "'Select'", "Selected works", "(1, 2)", "`42`", "sql: 42", two)
+    assert [value for value in values if query_in(value, "duckdb") is not None] == []
+    assert not query_in("From Here to Eternity", "sqlite")
+
+
+def test_an_answer_of_no_readable_form_is_not_final(env: SQLEnv):
+    count = said(call(env, "query", sql=TASK.gold["sql"])).splitlines()[1]
+    for answer in ("several", "Use SELECT COUNT(*) FROM customers, I think", "12,34", "or select " * 50_000):
+        step = call(env, "submit", answer=answer)
+        assert (env.reason, step.info["rewards"]["submitted"]) == (None, 0.0), answer
+        assert "Submit" in said(step)
+    step = call(env, "submit", answer=f"```\n{count} customers\n```")
+    assert (step.info["is_success"], step.info["decision"]) == (True, DecisionRule.UNIT.value)
+
+
+def test_the_rule_that_decided_is_recorded(env: SQLEnv):
+    for answer, rule in {
+        TASK.gold["sql"]: DecisionRule.SAME,
+        "SELECT 0": DecisionRule.OTHER,
+        "-7": DecisionRule.OTHER_NUMBER,
+    }.items():
+        assert submitted(env, answer).info["decision"] == rule.value
 
 
 def test_only_submissions_are_paid_and_wrong_ones_earn_little(env: SQLEnv):

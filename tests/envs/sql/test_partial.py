@@ -47,7 +47,7 @@ def test_cheats_earn_less_than_every_near_miss():
 def test_only_a_match_earns_full_marks():
     for rows in (*CHEATS.values(), *NEAR_MISSES.values(), GOLD, GOLD[::-1]):
         for ordered in (False, True):
-            is_match = match(result(*rows), result(*GOLD), ordered)
+            is_match = match(result(*rows), result(*GOLD), ordered).equal
             assert (score(rows, GOLD, ordered) == 1.0) is is_match
             assert is_match or 0.0 <= score(rows, GOLD, ordered) < NEAR
 

@@ -88,7 +88,8 @@ def test_reading_everything_earns_less_than_an_honest_failure(env: SQLEnv, tasks
     everything = submitting(lambda schema: f"SELECT * FROM {', '.join(schema)} LIMIT 1")
     tables = submitting(lambda schema: f"SELECT COUNT(*) * 0 - 7 FROM {', '.join(list(schema)[:3])}")
     for task in tasks:
-        assert play_episode(env, task, failing_honestly(SPOILED)).paid == pytest.approx(0.1)
+        no_row = submit(f"SELECT * FROM ({task.gold['sql']}) WHERE 0 = 1")
+        assert play_episode(env, task, failing_honestly(no_row)).paid == pytest.approx(0.1)
         assert max(play_episode(env, task, play).paid for play in (everything, tables)) < 0.1, task
 
 

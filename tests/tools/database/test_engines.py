@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 
 import pytest
 
@@ -120,7 +121,7 @@ def test_an_invalid_spec_is_a_usage_error(pool, engine):
 @each_row(
     "expression, value, type_name",
     [
-        ("1.25::DECIMAL(6, 2)", 1.25, "DECIMAL(6,2)"),
+        ("40000120.10::DECIMAL(18, 2)", Decimal("40000120.10"), "DECIMAL(18,2)"),
         ("170141183460469231731687303715884105727::HUGEINT", 2**127 - 1, "HUGEINT"),
         ("TIMESTAMP '2024-01-02 03:04:05.5'", datetime.datetime(2024, 1, 2, 3, 4, 5, 500000), "TIMESTAMP"),
         ("TIMESTAMPTZ '2024-01-02 03:04:05+02'", "2024-01-02 01:04:05+00:00", "TIMESTAMP WITH TIME ZONE"),
