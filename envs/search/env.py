@@ -22,6 +22,7 @@ from agentgym.core.toolset import Toolset, tool
 from agentgym.core.trajectory import Trajectory
 from agentgym.envs.search.answers import abstains, contains, exact, f1, nearly, without_citations
 from agentgym.envs.search.deciding import Deciding, decision_f1, implied_decision_f1
+from agentgym.envs.search.facts import facts_of
 from agentgym.envs.search.indexes import given_index, index_of
 from agentgym.envs.search.judging import Judging, shows_answer
 from agentgym.envs.search.ledger import Ledger
@@ -41,7 +42,7 @@ from agentgym.envs.search.playing import ActiveModes, Mode, P
 from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.procedural import Wording
 from agentgym.tasks.search import SearchTasks
-from agentgym.tools.index import Hit, Index, Page
+from agentgym.tools.index import Hit, Index, NoSuchDocument, Page
 
 Solved = Literal["em", "f1", "contains"]
 """The rule for a right answer."""
@@ -155,8 +156,8 @@ class SearchEnv(Env):
         "f1": Channel("F1 of the words of the answer with the best accepted one"),
         "tier": Channel("Search-R1's reward of a wrong or missing answer", high=TIER_FORMAT, cheap=True),
         "broken": Channel("1 if the answer is right but some action did not parse"),
-        "evidence": Channel("share of the evidence pages that were shown; without any, 1 for showing an answer"),
-        "citations": Channel("share of the cited pages that are evidence and were shown"),
+        "evidence": Channel("share of the evidence that was shown, on any page; 1 for a right answer that was shown"),
+        "citations": Channel("share of the cited pages that were shown and state a fact that the answer rests on"),
         "searches": Channel("1 for a search", per_turn=True, per_call=True),
         "redundant": Channel("1 for a search that repeats another or finds no new page", per_turn=True, per_call=True),
         # Present in every mode, so that every scheme can be chosen and recordings of all modes can be compared.
@@ -284,7 +285,7 @@ class SearchEnv(Env):
         page = self._opened()
         if not words.strip():
             raise ToolError("The words are empty. Say what to find.")
-        return show_found(self.index.open(page.id), words)
+        return self._note_shown(page.id, page.title, show_found(self.index.open(page.id), words), whole=False)
 
     @tool
     def answer(self, text: str) -> str:
@@ -301,7 +302,8 @@ class SearchEnv(Env):
             )
             raise ToolError(f"{problem}. If the pages do not say, answer: {UNKNOWN}.")
         values = verdict(plain, self.task, self._solved_by)
-        values["citations"] = self._ledger.precision(cited, self.task.gold.get("evidence", ()))
+        gold = self.task.gold
+        values["citations"] = self._ledger.precision(cited, gold.get("evidence", ()), facts_of(gold, self._title))
         for channel, value in values.items():
             self.reward(channel, value)
         self._answered, self._right = True, values[OUTCOME] >= SOLVED_AT
@@ -313,9 +315,10 @@ class SearchEnv(Env):
         """Return the channels of the whole episode: the evidence shown, and Search-R1's reward of the format."""
         readable = all(turn.get("format", 0.0) > 0 for turn in [*self._turns, self._channels])
         gold = self.task.gold
-        answer_suffices = self._answer_shown and not gold.get("evidence") and gold.get("needs_search", True)
+        evidence = gold.get("evidence", ())
+        answer_suffices = self._answer_shown and (self._right or not evidence) and gold.get("needs_search", True)
         return {
-            "evidence": float(answer_suffices) or self._ledger.recall(gold.get("evidence", ())),
+            "evidence": float(answer_suffices) or self._ledger.recall(evidence, facts_of(gold, self._title)),
             "tier": max(0.0, tier(right=self._right, readable=readable, answered=self._answered)),
             "broken": float(self._right and not readable),
         }
@@ -412,17 +415,24 @@ class SearchEnv(Env):
         """Return the text to show for a hit. A page whose text is whole counts as shown."""
         whole = self._results == "passages" or "…" not in hit.snippet
         text = hit.snippet if self._results == "snippets" else self.index.open(hit.id, (0, self._page_chars)).text
-        return self._note_shown(hit.id, text) if whole else text
+        return self._note_shown(hit.id, hit.title, text, whole=whole)
 
-    def _note_shown(self, page_id: str, text: str) -> str:
-        """Count a page as shown; return its text."""
-        self._ledger.show(page_id)
+    def _note_shown(self, page_id: str, title: str, text: str, *, whole: bool) -> str:
+        """Record a shown text of a page; return it."""
+        self._ledger.show(page_id, f"{title}: {text}", whole=whole)
         self._answer_shown = self._answer_shown or shows_answer([text], self.task.gold, self.task.prompt)
         return text
 
     def _read_part(self, page: Page) -> str:
-        self._note_shown(page.id, page.text)
+        self._note_shown(page.id, page.title, page.text, whole=True)
         return show_page(page, self._ledger.number_of(page.id))
+
+    def _title(self, page_id: str) -> str | None:
+        """Return the title of a page, or `None` if the index does not have it."""
+        try:
+            return self.index.open(page_id, (0, 0)).title
+        except NoSuchDocument:
+            return None
 
 
 def _own_tools(tools: Toolset, pages: bool) -> Toolset:

@@ -7,6 +7,7 @@ Databases come from `agentgym.tools.database` (DuckDB or SQLite, locked down the
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, Unpack, get_args
 
@@ -25,7 +26,7 @@ from agentgym.envs.sql.options import FILES, SQLArguments, at_least, query_limit
 from agentgym.envs.sql.recall import Recall
 from agentgym.envs.sql.references import Schema
 from agentgym.envs.sql.show import show_schema, show_table
-from agentgym.envs.sql.ties import match_up_to_ties
+from agentgym.envs.sql.ties import match_up_to_ties, other_golds
 from agentgym.envs.sql.verdict import GRADING_LIMITS, is_query, verdict_on_rows, verdict_on_value
 from agentgym.procedural import Wording
 from agentgym.tasks.exporting import HarborFolder
@@ -106,6 +107,7 @@ class SQLEnv(Env):
             Gate(on=OUTCOME, at_least=1.0, opens=("format", "executed")),
         ),
         averaged=frozenset({"format", "executed"}),
+        in_full=frozenset({"linking"}),
     )
     system_prompt = (
         "Answer the user's question about a database: look at its tables, try queries, then submit the query whose "
@@ -217,7 +219,7 @@ class SQLEnv(Env):
         if is_query(answer, self.task.data[ENGINE_KEY]):
             result = self._run_submitted(answer)
             self._last_query = answer
-            verdict = verdict_on_rows(result, gold, ordered, lambda: self._matches_up_to_ties(result, gold))
+            verdict = verdict_on_rows(result, gold, ordered, lambda: self._matches_up_to_ties(result, gold, ordered))
         else:
             verdict = verdict_on_value(answer, gold, ordered)
         self._why_wrong = verdict.why_wrong
@@ -248,7 +250,10 @@ class SQLEnv(Env):
                 f"task {task.id!r} runs on DuckDB, which is not part of Python; for tasks on SQLite, pass engine=sqlite"
             )
         named = "file" not in task.data
-        return sql_folder(task, serialized(database_for(task.data) if named else self._file(task)))
+        database, _ = self._open(task)
+        with closing(database):
+            others = other_golds(task.gold["sql"], "sqlite", lambda sql: database.query(sql, GRADING_LIMITS))
+        return sql_folder(task, serialized(database_for(task.data) if named else self._file(task)), others)
 
     @property
     def database(self) -> Database:
@@ -300,9 +305,9 @@ class SQLEnv(Env):
         except QueryError as error:
             raise BrokenTask(f"the gold query of task {self.task.id!r} fails: {error}") from error
 
-    def _matches_up_to_ties(self, result: QueryResult, gold: QueryResult) -> bool:
+    def _matches_up_to_ties(self, result: QueryResult, gold: QueryResult, ordered: bool) -> bool:
         sql, engine = self.task.gold["sql"], self.task.data[ENGINE_KEY]
-        return match_up_to_ties(result, gold, sql, engine, lambda keyed: self._ask(keyed, GRADING_LIMITS))
+        return match_up_to_ties(result, gold, sql, engine, ordered, lambda other: self._ask(other, GRADING_LIMITS))
 
     def _run_submitted(self, sql: str) -> QueryResult:
         try:

@@ -14,7 +14,8 @@ from typing import Any
 from agentgym.base.errors import BrokenTask
 from agentgym.core.task import Task
 from agentgym.envs.sql import querying_exported
-from agentgym.envs.sql.swaps import match_with_swaps
+from agentgym.envs.sql.grading import match
+from agentgym.envs.sql.swaps import Ties, match_with_ties
 from agentgym.envs.sql.verdict import GRADING_LIMITS, SQLVerdict, is_query, verdict_on_rows, verdict_on_value
 from agentgym.tasks.exporting.inside.answers import read_answer
 from agentgym.tools.database.base import QueryError, QueryResult
@@ -76,14 +77,24 @@ def _rewards(
     if not answer.strip():
         return {"reward": 0.0, "partial": 0.0}
     try:
-        verdict = _verdict(databases, bool(task.gold["ordered"]), settings["keyed"], gold, answer)
+        verdict = _verdict(databases, bool(task.gold["ordered"]), settings, gold, answer)
     except QueryError:
         verdict = SQLVerdict(False, 0.0)
     return {"reward": float(verdict.solved), "partial": verdict.similarity}
 
 
-def _verdict(databases: _Databases, ordered: bool, keyed: str | None, gold: QueryResult, answer: str) -> SQLVerdict:
+def _verdict(
+    databases: _Databases, ordered: bool, settings: Mapping[str, Any], gold: QueryResult, answer: str
+) -> SQLVerdict:
     if not is_query(answer, "sqlite"):
         return verdict_on_value(answer, gold, ordered)
     result = databases.ask(answer)
-    return verdict_on_rows(result, gold, ordered, lambda: match_with_swaps(result, gold, keyed, databases.ask))
+    tied = settings["ties"]
+    ties = tied and Ties(**{**tied, "keys": tuple(tied["keys"])})
+
+    def matches_up_to_ties() -> bool:
+        return match_with_ties(result, gold, ties, ordered, databases.ask) or any(
+            match(result, databases.ask(other), ordered) for other in settings["others"]
+        )
+
+    return verdict_on_rows(result, gold, ordered, matches_up_to_ties)

@@ -33,9 +33,9 @@ def verdict_on_rows(
         result: The result.
         gold: The gold query's result.
         ordered: Whether the question asks for an order of the rows.
-        matches_up_to_ties: Returns whether the rows are the gold's in another order that its sort keys allow.
+        matches_up_to_ties: Returns whether the result is another one that the gold's ORDER BY and LIMIT allow.
     """
-    solved = match(result, gold, ordered) or (ordered and matches_up_to_ties())
+    solved = match(result, gold, ordered) or matches_up_to_ties()
     return (
         SQLVerdict(True, 1.0) if solved else SQLVerdict(False, partial(result, gold, ordered), why_wrong(result, gold))
     )
