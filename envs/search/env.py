@@ -6,9 +6,9 @@ Methods such as ReSeek are modes (`mode`, `modes`). Retrieved text is data: it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, get_args
 
 from agentgym.base.choices import one_of
 from agentgym.base.errors import TaskError, ToolError
@@ -43,6 +43,9 @@ from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.procedural import Wording
 from agentgym.tasks.search import SearchTasks
 from agentgym.tools.index import Hit, Index, NoSuchDocument, Page
+
+if TYPE_CHECKING:
+    from agentgym.eval.suites.doctor import AnswerCase, Doubt
 
 Solved = Literal["em", "f1", "contains"]
 """The rule for a right answer."""
@@ -343,6 +346,18 @@ class SearchEnv(Env):
         numbers = [self._ledger.number_of(page_id) for page_id in gold.get("evidence", ())]
         cited = "".join(f" [{number}]" for number in numbers if number is not None)
         yield ToolCall("answer", {"text": (UNKNOWN if gold["unanswerable"] else gold["answers"][0]) + cited})
+
+    def doubts(self, task: Task) -> Iterator[Doubt]:
+        """Yield the reasons why the pages may not determine the gold (`agentgym tasks validate --doctor`)."""
+        from agentgym.envs.search import doctor
+
+        return doctor.doubts(task, self.index)
+
+    def answer_cases(self, task: Task) -> Iterator[AnswerCase]:
+        """Yield right and wrong answers, to measure the grader."""
+        from agentgym.envs.search import doctor
+
+        return doctor.answer_cases(task)
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:

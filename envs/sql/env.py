@@ -6,10 +6,10 @@ Databases come from `agentgym.tools.database` (DuckDB or SQLite, locked down the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 from agentgym.base.choices import one_of
 from agentgym.base.errors import BrokenTask, ToolError, UsageError
@@ -34,6 +34,9 @@ from agentgym.tasks.sql import ENGINE_KEY, SQLTasks, database_for
 from agentgym.tasks.sql.files import SpiderTasks
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_database, open_file
 from agentgym.tools.database.sqlite.files import serialized
+
+if TYPE_CHECKING:
+    from agentgym.eval.suites.doctor import AnswerCase, Doubt
 
 ShowSchema = Literal["tools", "prompt"]
 SolutionStyle = Literal["full", "short", "direct"]
@@ -242,6 +245,18 @@ class SQLEnv(Env):
                 yield ToolCall("query", {"sql": step})
             yield ToolCall("query", {"sql": gold})
         yield ToolCall("submit", {"answer": gold})
+
+    def doubts(self, task: Task) -> Iterator[Doubt]:
+        """Yield the reasons why the database may not determine the gold (`agentgym tasks validate --doctor`)."""
+        from agentgym.envs.sql import doctor
+
+        return doctor.doubts(task, self.database, lambda sql: self._ask(sql, GRADING_LIMITS))
+
+    def answer_cases(self, task: Task) -> Iterator[AnswerCase]:
+        """Yield right and wrong answers, to measure the grader."""
+        from agentgym.envs.sql import doctor
+
+        return doctor.answer_cases(task, self._gold(), lambda sql: self._ask(sql, GRADING_LIMITS))
 
     def harbor_folder(self, task: Task) -> HarborFolder:
         """Return a task as a Harbor task folder. Raises `UsageError` unless it is on SQLite, which Python includes."""
