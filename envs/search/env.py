@@ -22,9 +22,9 @@ from agentgym.core.toolset import Toolset, tool
 from agentgym.core.trajectory import Trajectory
 from agentgym.envs.search.answers import abstains, contains, exact, f1, nearly, without_citations
 from agentgym.envs.search.deciding import Deciding, decision_f1, implied_decision_f1
-from agentgym.envs.search.facts import facts_of
+from agentgym.envs.search.facts import answers_on, facts_of
 from agentgym.envs.search.indexes import given_index, index_of
-from agentgym.envs.search.judging import Judging, shows_answer
+from agentgym.envs.search.judging import Judging, shows_answer, telling_answers
 from agentgym.envs.search.ledger import Ledger
 from agentgym.envs.search.modes import MODES, ModeLike, modes_of
 from agentgym.envs.search.options import (
@@ -159,7 +159,7 @@ class SearchEnv(Env):
         "f1": Channel("F1 of the words of the answer with the best accepted one"),
         "tier": Channel("Search-R1's reward of a wrong or missing answer", high=TIER_FORMAT, cheap=True),
         "broken": Channel("1 if the answer is right but some action did not parse"),
-        "evidence": Channel("share of the evidence that was shown, on any page; 1 for a right answer that was shown"),
+        "evidence": Channel("share of the evidence that was shown, on any page; 1 for a right answer that was shown or given"),
         "citations": Channel("share of the cited pages that were shown and state a fact that the answer rests on"),
         "searches": Channel("1 for a search", per_turn=True, per_call=True),
         "redundant": Channel("1 for a search that repeats another or finds no new page", per_turn=True, per_call=True),
@@ -306,7 +306,11 @@ class SearchEnv(Env):
             raise ToolError(f"{problem}. If the pages do not say, answer: {UNKNOWN}.")
         values = verdict(plain, self.task, self._solved_by)
         gold = self.task.gold
-        values["citations"] = self._ledger.precision(cited, gold.get("evidence", ()), facts_of(gold, self._title))
+        evidence = gold.get("evidence", ())
+        facts = facts_of(gold, self._title) + answers_on(evidence, telling_answers(gold, self.task.prompt), self._title)
+        values["citations"] = self._ledger.precision(cited, evidence, facts)
+        if not gold.get("needs_search", True) and not cited:
+            values["citations"] = 1.0  # there is nothing to cite
         for channel, value in values.items():
             self.reward(channel, value)
         self._answered, self._right = True, values[OUTCOME] >= SOLVED_AT
@@ -319,9 +323,12 @@ class SearchEnv(Env):
         readable = all(turn.get("format", 0.0) > 0 for turn in [*self._turns, self._channels])
         gold = self.task.gold
         evidence = gold.get("evidence", ())
-        answer_suffices = self._answer_shown and (self._right or not evidence) and gold.get("needs_search", True)
+        if gold.get("needs_search", True):
+            suffices = self._answer_shown and (self._right or not evidence)
+        else:
+            suffices = self._right
         return {
-            "evidence": float(answer_suffices) or self._ledger.recall(evidence, facts_of(gold, self._title)),
+            "evidence": float(suffices) or self._ledger.recall(evidence, facts_of(gold, self._title)),
             "tier": max(0.0, tier(right=self._right, readable=readable, answered=self._answered)),
             "broken": float(self._right and not readable),
         }

@@ -14,6 +14,8 @@ from agentgym.envs.search.answers import mentions
 
 _SUBJECT = re.compile(r"[^:(]+")
 """The entity that the title of a page names: `Port Veld` in `Port Veld: Economy` and in `Port Veld (town)`."""
+_QUALIFIED = re.compile(r"the (?:[a-z]+ )+(?=[^\W\da-z_])")
+"""Words before a name, as in `the painter Ana Orn`, that other pages may leave out."""
 
 
 @dataclass(frozen=True)
@@ -31,25 +33,30 @@ class Fact:
         return mentions(text, self.values) and mentions(text, [self.subject])
 
 
-def facts_of(gold: Mapping[str, Any], title_of: Callable[[str], str | None]) -> list[Fact]:
-    """Return the facts of a task.
+TitleOf = Callable[[str], str | None]
+"""Returns the title of a page by its id, or `None` if it is not known."""
 
-    A hop without a value of its own, as in public data sets, states an accepted answer, unless it leads to a page whose
-    title is the answer.
 
-    Args:
-        gold: The task's gold.
-        title_of: Returns the title of a page by its id, or `None` if it is not known.
-    """
+def facts_of(gold: Mapping[str, Any], title_of: TitleOf) -> list[Fact]:
+    """Return the facts of a task: the value of each hop, or an accepted answer if a hop has none (public data sets)."""
     facts: list[Fact] = []
     for hop in gold.get("hops", ()):
-        page = hop.get("document")
-        title = title_of(page) if page else None
-        values = (hop["answer"],) if hop.get("answer") else tuple(gold["answers"])
-        subject = _SUBJECT.match(title)[0].strip() if title and _SUBJECT.match(title) else ""
-        if page and subject and values and not mentions(subject, values):
-            facts.append(Fact(page, subject, values))
+        value = hop.get("answer")
+        values = tuple(dict.fromkeys((value, _QUALIFIED.sub("", value)))) if value else tuple(gold["answers"])
+        facts += _about(hop.get("document"), values, title_of)
     return facts
+
+
+def answers_on(pages: Iterable[str], answers: Sequence[str], title_of: TitleOf) -> list[Fact]:
+    """Return the facts that evidence pages state by naming one of `answers`, such as one member of a list."""
+    return [fact for page in pages for fact in _about(page, tuple(answers), title_of)]
+
+
+def _about(page: str | None, values: tuple[str, ...], title_of: TitleOf) -> list[Fact]:
+    """Return the fact that the entity of a page has a value; none for a page whose title is the value."""
+    subject = _SUBJECT.match(title_of(page) or "") if page and values else None
+    name = subject[0].strip() if subject else ""
+    return [Fact(page, name, values)] if page and name and not mentions(name, values) else []
 
 
 def are_all_stated(facts: Sequence[Fact], texts: Iterable[str]) -> bool:
