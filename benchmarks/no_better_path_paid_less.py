@@ -23,7 +23,7 @@ from agentgym.check.play import CheckedEpisode, play
 from agentgym.core.env import Env
 from agentgym.core.messages import Message, ToolCall, text_of
 from agentgym.core.policy import Script, ScriptedPlayer, solution_player
-from agentgym.core.rewards import OUTCOME, SOLVED_AT
+from agentgym.core.rewards import SOLVED_AT
 from agentgym.core.task import Task
 from agentgym.envs.search import SearchEnv
 from agentgym.envs.search.answers import mentions

@@ -159,7 +159,9 @@ class SearchEnv(Env):
         "f1": Channel("F1 of the words of the answer with the best accepted one"),
         "tier": Channel("Search-R1's reward of a wrong or missing answer", high=TIER_FORMAT, cheap=True),
         "broken": Channel("1 if the answer is right but some action did not parse"),
-        "evidence": Channel("share of the evidence that was shown, on any page; 1 for a right answer that was shown or given"),
+        "evidence": Channel(
+            "share of the evidence that was shown, on any page; 1 for a right answer that was shown or given"
+        ),
         "citations": Channel("share of the cited pages that were shown and state a fact that the answer rests on"),
         "searches": Channel("1 for a search", per_turn=True, per_call=True),
         "redundant": Channel("1 for a search that repeats another or finds no new page", per_turn=True, per_call=True),

@@ -74,9 +74,7 @@ class Ledger:
     def recall(self, evidence: Collection[str], facts: Sequence[Fact]) -> float:
         """Return the share of `evidence` (page ids) that was shown, as pages or as facts; 0 without evidence."""
         texts = [text for page_texts in self._texts.values() for text in page_texts]
-        stated = [
-            page for page in evidence if are_all_stated([fact for fact in facts if fact.page == page], texts)
-        ]
+        stated = [page for page in evidence if are_all_stated([fact for fact in facts if fact.page == page], texts)]
         return len(self._whole.intersection(evidence).union(stated)) / len(set(evidence)) if evidence else 0.0
 
     def precision(self, cited: Collection[int], evidence: Collection[str], facts: Sequence[Fact]) -> float:

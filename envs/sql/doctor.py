@@ -192,7 +192,8 @@ def _texts_as_numbers(gold: Gold, database: Database) -> list[str]:
     if other is None:
         return []
     numbers = [
-        replace(result, rows=tuple(tuple(map(_as_number, row)) for row in result.rows)) for result in (other, gold.result)
+        replace(result, rows=tuple(tuple(map(_as_number, row)) for row in result.rows))
+        for result in (other, gold.result)
     ]
     return [] if match(numbers[0], numbers[1], gold.ordered) else sorted(compared)
 
@@ -208,7 +209,9 @@ def _numeric_texts(gold: Gold, database: Database) -> frozenset[str]:
             quoted = exp.column(column.name, quoted=True).sql(dialect=gold.engine)
             source = exp.to_table(table).sql(dialect=gold.engine)
             try:
-                rows = gold.run(f"SELECT DISTINCT {quoted} FROM {source} WHERE {quoted} IS NOT NULL LIMIT {_SAMPLE}").rows
+                rows = gold.run(
+                    f"SELECT DISTINCT {quoted} FROM {source} WHERE {quoted} IS NOT NULL LIMIT {_SAMPLE}"
+                ).rows
             except QueryError:
                 continue
             texts = [row[0] for row in rows]
@@ -240,7 +243,11 @@ def _outer(query: exp.Query, side: str) -> exp.Query:
 
 def _has_duplicates(gold: Gold) -> bool:
     rows = [tuple(map(canonical, row)) for row in gold.result.rows]
-    if len(set(rows)) == len(rows) or _SETTLES_DUPLICATES.search(gold.question) or not isinstance(gold.tree, exp.Select):
+    if (
+        len(set(rows)) == len(rows)
+        or _SETTLES_DUPLICATES.search(gold.question)
+        or not isinstance(gold.tree, exp.Select)
+    ):
         return False
     return not gold.tree.args.get("group") and not gold.tree.args.get("distinct")
 

@@ -20,9 +20,7 @@ _MAX_MEMBERS = 20
 """Number of tied rows of an inner query to try."""
 
 
-def match_up_to_ties(
-    predicted: QueryResult, gold: QueryResult, sql: str, engine: str, ordered: bool, run: Run
-) -> bool:
+def match_up_to_ties(predicted: QueryResult, gold: QueryResult, sql: str, engine: str, ordered: bool, run: Run) -> bool:
     """Whether `predicted` is a result that the gold query allows.
 
     Args:
@@ -122,7 +120,9 @@ def _ties(query: exp.Query, engine: str, root: exp.Query | None = None) -> Ties 
     if root is not None and root is not query and root.args.get("with_") and not keyed.args.get("with_"):
         keyed.set("with_", root.args["with_"].copy())
     keys = [_output(query, term.this) for term in order.expressions] if order is not None else []
-    added = [term.this.copy() for term, key in zip(order.expressions if order else (), keys, strict=True) if key is None]
+    added = [
+        term.this.copy() for term, key in zip(order.expressions if order else (), keys, strict=True) if key is None
+    ]
     if added and (not isinstance(keyed, exp.Select) or query.args.get("distinct")):
         return None
     for expression in added:
@@ -136,7 +136,9 @@ def _number(query: exp.Query, clause: str) -> int | None:
     """Return the literal number of LIMIT or OFFSET."""
     part = query.args.get(clause)
     value = None if part is None else part.args.get("expression")
-    return int(value.this) if isinstance(value, exp.Literal) and not value.is_string and value.this.isdecimal() else None
+    return (
+        int(value.this) if isinstance(value, exp.Literal) and not value.is_string and value.this.isdecimal() else None
+    )
 
 
 def _output(query: exp.Query, key: exp.Expr) -> int | None:
@@ -149,4 +151,3 @@ def _output(query: exp.Query, key: exp.Expr) -> int | None:
     if isinstance(key, exp.Column) and not key.table and key.name.lower() in names:
         return names.index(key.name.lower())
     return next((i for i, select in enumerate(query.selects) if select.unalias() == key), None)
-
