@@ -7,7 +7,7 @@ in another order, numbers kept as text compared as numbers, outer joins, DISTINC
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -30,11 +30,13 @@ _SAMPLE = 1_000
 """Number of values of a column to read."""
 _ASKS_ORDER = re.compile(
     r"\b(sort|sorted|order(ed)? by|in (ascending|descending|alphabetical|increasing|decreasing|reverse|chronological)"
-    r"|alphabetically|chronologically|from (the )?(highest|lowest|oldest|youngest|largest|smallest|most|least)\b.* to )",
+    r"|alphabetically|chronologically"
+    r"|from (the )?(highest|lowest|oldest|youngest|largest|smallest|most|least)\b.* to )",
     re.IGNORECASE,
 )
 _SETTLES_PARTNERS = re.compile(
-    r"leav\w* out|without|have none|has none|that have|who have|that has|who has|at least|or more|includ|occur|any ",
+    r"\b(leav\w* out|without|have none|has none|that have|who have|that has|who has|at least|or more|includ\w*|occurs?"
+    r"|any)\b",
     re.IGNORECASE,
 )
 _SETTLES_DUPLICATES = re.compile(
@@ -178,10 +180,12 @@ def _reversed_tables(query: exp.Query) -> exp.Query | None:
 
 def _texts_as_numbers(gold: Gold, database: Database) -> list[str]:
     """Return the text columns whose comparison as numbers changes the result."""
-    names, compared = _numeric_texts(gold, database), set[str]()
+    compares = (exp.Ordered, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Max, exp.Min)
+    used = {column.name.lower() for node in gold.tree.find_all(*compares) for column in node.find_all(exp.Column)}
+    names, compared = _numeric_texts(gold, database, used) if used else frozenset[str](), set[str]()
 
     def change(query: exp.Query) -> exp.Query:
-        for node in list(query.find_all(exp.Ordered, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Max, exp.Min)):
+        for node in list(query.find_all(*compares)):
             for column in list(node.find_all(exp.Column)):
                 if column.name.lower() in names and not isinstance(column.parent, exp.Cast):
                     compared.add(column.name)
@@ -198,14 +202,16 @@ def _texts_as_numbers(gold: Gold, database: Database) -> list[str]:
     return [] if match(numbers[0], numbers[1], gold.ordered) else sorted(compared)
 
 
-def _numeric_texts(gold: Gold, database: Database) -> frozenset[str]:
-    """Return the names, in lower case, of text columns of the gold's tables that hold numbers only."""
+def _numeric_texts(gold: Gold, database: Database, among: Collection[str]) -> frozenset[str]:
+    """Return which of these columns of the gold's tables are texts that are all numbers, in lower case."""
     tables = {table.name.lower() for table in gold.tree.find_all(exp.Table)}
     names: set[str] = set()
     for table in database.tables():
         if table.lower() not in tables:
             continue
         for column in database.describe(table, 0).columns:
+            if column.name.lower() not in among:
+                continue
             quoted = exp.column(column.name, quoted=True).sql(dialect=gold.engine)
             source = exp.to_table(table).sql(dialect=gold.engine)
             try:

@@ -50,16 +50,14 @@ def test_every_sort_key_counts_and_tied_rows_stay_the_same_rows():
 
 NAMED = "SELECT name FROM people WHERE name IN ('{}') ORDER BY age DESC"
 OLDEST_TWO = "SELECT name FROM people ORDER BY age DESC LIMIT 2"
+SMALLEST_CITY = "SELECT city FROM people GROUP BY city ORDER BY COUNT(*) LIMIT 1"
 CUT = {
     # gold: right answers, wrong answers
     OLDEST_TWO: (("Dee', 'Ann", "Dee', 'Cy"), ("Ann', 'Cy", "Dee', 'Bob")),
     "SELECT name FROM people ORDER BY age DESC LIMIT 1 OFFSET 1": (("Ann", "Cy"), ("Dee", "Bob")),
     "SELECT name FROM people LIMIT 1": (("Ann", "Bob", "Dee"), ("Eve",)),
     "SELECT DISTINCT age, city FROM people ORDER BY age LIMIT 2": ((), ("Ann", "Bob")),
-    "SELECT name FROM people WHERE age = 31 AND city = (SELECT city FROM people GROUP BY city ORDER BY COUNT(*) LIMIT 1)": (
-        ("Ann", "Cy"),
-        ("Bob", "Dee"),
-    ),
+    f"SELECT name FROM people WHERE age = 31 AND city = ({SMALLEST_CITY})": (("Ann", "Cy"), ("Bob", "Dee")),
 }
 
 
