@@ -1,7 +1,7 @@
 """Pay of other ways to solve a task, compared with the environment's own solution.
 
-Every way is either as good as the solution (shorter, other queries, the same fact from another page) and must be paid at
-least as much, or worse (the solution after needless calls) and must not be paid more. A solution must also earn full
+Every way is either as good as the solution (shorter, other queries, the same fact from another page) and must be paid
+at least as much, or worse (the solution after needless calls) and must not be paid more. A solution must also earn full
 marks, whatever the task: the sum of all positive weights of the scheme. Ways that do not solve the task do not count.
 
     python -m benchmarks.no_better_path_paid_less [--tasks 12] [--only search sql]

@@ -1,4 +1,4 @@
-"""Examines the golds of questions: do the evidence pages state the answer, and does the grader know it in any spelling?"""
+"""Examines the golds of questions: do the evidence pages state the answer, and does the grader know its spellings?"""
 
 from __future__ import annotations
 

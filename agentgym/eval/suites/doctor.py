@@ -1,7 +1,8 @@
 """Examines tasks: golds that their data do not determine, and graders that refuse right or accept wrong answers.
 
 Right answers are the gold in other spellings, wrong ones are golds with a value changed. An environment that knows its
-golds better names both itself (`Examined`); otherwise the last call of the solution is varied, if it gives a short text.
+golds better names both itself (`Examined`); otherwise the last call of the solution is varied, if it holds a short
+text.
 """
 
 from __future__ import annotations
