@@ -121,8 +121,8 @@ def shift_day(scene: WebScene) -> WebDraft:
     "calendar.common_slot",
     5,
     "Find the earliest time on {day} at which the room {room}, {all_of_us} are all free for {length} minutes. Book "
-    "it for “{title}” and invite {names}. Bookings that somebody has declined do not count for that person. If there is "
-    "no such time, change nothing and answer “impossible”.",
+    "it for “{title}” and invite {names}. Bookings that somebody has declined do not count for that person. If there "
+    "is no such time, change nothing and answer “impossible”.",
     "{all_of_us} need {length} minutes together in {room} on {day}, as early as possible, when none of us has "
     "anything else, apart from what we have declined. Book that as “{title}” with all of us. If it cannot be done, "
     "change nothing and answer “impossible”.",
