@@ -290,7 +290,11 @@ class SearchEnv(Env):
         page = self._opened()
         if not words.strip():
             raise ToolError("The words are empty. Say what to find.")
-        return self._note_shown(page.id, page.title, show_found(self.index.open(page.id), words), whole=False)
+        page = self.index.open(page.id)
+        result = show_found(page, words)
+        if words.strip().lower() in page.text.lower():  # otherwise the result repeats the words of the policy
+            self._note_shown(page.id, page.title, result, whole=False)
+        return result
 
     @tool
     def answer(self, text: str) -> str:
