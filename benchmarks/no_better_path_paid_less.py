@@ -192,7 +192,7 @@ WORLDS: Mapping[str, World] = {
     "swe": World(
         "swe", {}, {"tests not run": without("run_tests")}, {"looked around": after(("list_files", {}))}, 0.25
     ),
-    "web": World("web", {}, {}, _SCROLLED, 2.0, needs_browser=True),
+    "web": World("web", {}, {}, _SCROLLED, needs_browser=True),
     "miniwob": World("miniwob-enter-text", {}, {}, _SCROLLED, 0.5, needs_browser=True),
 }
 

@@ -266,7 +266,7 @@ def _moved(query: exp.Query, factor: float) -> exp.Query:
     return query
 
 
-def _literal_of(value: float) -> exp.Literal:
+def _literal_of(value: float) -> exp.Expr:
     return exp.Literal.number(repr(value))
 
 
