@@ -26,6 +26,7 @@ from agentgym.tools.database import Database, QueryError, QueryResult
 _MAX_ROWS = 200
 """Answers are varied only for results of at most this many rows."""
 _ROUNDING = 1e-9
+_INEXACT = re.compile("REAL|DOUB|FLOA", re.IGNORECASE)
 _SAMPLE = 1_000
 """Number of values of a column to read."""
 _ASKS_ORDER = re.compile(
@@ -106,7 +107,9 @@ def doubts(task: Task, database: Database, run: Run) -> Iterator[Doubt]:
         yield Doubt("duplicates", "the result repeats rows; the question does not say whether they count")
     if _CLOCK.search(sql):
         yield Doubt("clock or chance", "the result depends on the current date or on random numbers")
-    if any(gold.differs(gold.again(lambda query, by=by: _moved(query, by))) for by in (1 + _ROUNDING, 1 - _ROUNDING)):
+    inexact = _inexact_columns(gold, database)
+    moved = (gold.again(lambda query, by=by: _moved(query, by, inexact)) for by in (1 + _ROUNDING, 1 - _ROUNDING))
+    if any(map(gold.differs, moved)):
         yield Doubt("rounding", "a computed number equals its bound up to rounding, so that rows come and go")
 
 
@@ -258,10 +261,18 @@ def _has_duplicates(gold: Gold) -> bool:
     return not gold.tree.args.get("group") and not gold.tree.args.get("distinct")
 
 
-def _moved(query: exp.Query, factor: float) -> exp.Query:
-    """Return the query with the bounds of computed numbers multiplied by a factor."""
+def _inexact_columns(gold: Gold, database: Database) -> frozenset[str]:
+    """Return the columns of the gold's tables, in lower case, whose sums depend on rounding."""
+    tables = {table.name.lower() for table in gold.tree.find_all(exp.Table)}
+    columns = [c for table in database.tables() if table.lower() in tables for c in database.describe(table, 0).columns]
+    return frozenset(column.name.lower() for column in columns if _INEXACT.search(column.type))
+
+
+def _moved(query: exp.Query, factor: float, inexact: Collection[str]) -> exp.Query:
+    """Return the query with the bounds of numbers computed from inexact columns multiplied by a factor."""
     for node in list(query.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE)):
-        if any(True for _ in node.find_all(exp.Avg, exp.Sum, exp.Stddev, exp.Div)):
+        columns = {column.name.lower() for column in node.find_all(exp.Column)}
+        if columns.intersection(inexact) and any(True for _ in node.find_all(exp.Avg, exp.Sum, exp.Stddev, exp.Div)):
             node.set("expression", exp.Mul(this=exp.paren(node.expression.copy()), expression=_literal_of(factor)))
     return query
 
