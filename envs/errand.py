@@ -40,9 +40,9 @@ class ErrandEnv(Env):
     Task: whose parcel to deliver, of the 3, 5 or 8 people in town (difficulty 1 to 3).
     Tools: `fetch(name)`, which returns the address; `deliver(house)`; `chat()`.
     Observation: one short sentence about the result of the action.
-    Reward: `outcome` 1 for the right parcel in the right house, and 0.2 for having fetched the right parcel. Each chat
-        earns 0.8, in solved episodes only; without that gate (scheme `"d_ra"`) chatting all day pays 6.4, more than any
-        errand.
+    Reward: `outcome` 1 for the right parcel in the right house, and 0.2 for having fetched the right parcel. Chats earn
+        0.8 altogether, in solved episodes only, however many there were; without that gate (scheme `"d_ra"`) each earns
+        0.8, so that chatting all day pays 6.4, more than any errand.
     Episode end: a parcel is delivered, or 8 turns have passed.
     Version history: v0, first version.
 
@@ -62,6 +62,7 @@ class ErrandEnv(Env):
     scheme = Scheme(
         weights={OUTCOME: 1.0, "fetched": 0.2, "chatted": 0.8},
         gates=(Gate(on=OUTCOME, at_least=1.0, opens=("chatted",)),),
+        in_full=frozenset({"chatted"}),
     )
     schemes = {"g_ra": scheme}
     max_turns = 8

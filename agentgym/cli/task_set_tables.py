@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.base.choices import count_of
 from agentgym.cli.listing import new_table
 from agentgym.core.display import plain
 from agentgym.eval.suites.suite import Suite, SuiteEntry
@@ -18,6 +19,7 @@ from agentgym.rollout.limits import Limits
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from agentgym.eval.suites.doctor import Examination
     from agentgym.eval.suites.validation import Lengths, OnSolution, TaskStats, ValidationReport
 
 MAX_TAGS = 6
@@ -106,7 +108,28 @@ def print_validation(report: ValidationReport, console: Console) -> None:
         short = f"; {contamination.too_short} prompts are too short to compare" if contamination.too_short else ""
         hits = f"overlap: {len(contamination.hits)} of {contamination.compared} prompts are in"
         console.print(f"{hits} {contamination.texts} texts{short}")
+    for place, examination in report.examinations.items():
+        _print_examination(place, examination, console)
     console.print(Text("valid", style="bold green") if report.passed else Text("not valid", style="bold red"))
+
+
+def _print_examination(place: str, examination: Examination, console: Console) -> None:
+    kinds: dict[str, list[str]] = {}
+    for doubt in examination.doubts:
+        kinds.setdefault(doubt.kind, []).append(f"{place}: {doubt.task_id}: {doubt.reason}")
+    for kind, rows in kinds.items():
+        _print_rows(f"{kind} ({count_of(len(rows), 'task')})", rows, console, style="bold yellow")
+    for is_right, what in ((True, "refused"), (False, "accepted")):
+        rows = [
+            f"{place}: {verdict.task_id}: {verdict.case}: {verdict.answer}"
+            for verdict in examination.verdicts
+            if verdict.is_right is is_right
+        ]
+        _print_rows(f"{'right' if is_right else 'wrong'} answer {what}", rows, console, style="bold yellow")
+    refused = f"{examination.false_rejects} of {count_of(examination.right, 'right answer')} refused"
+    accepted = f"{examination.false_accepts} of {count_of(examination.wrong, 'wrong answer')} accepted"
+    rest = f"; {count_of(len(examination.not_examined), 'task')} not examined" if examination.not_examined else ""
+    console.print(f"doctor of {place}: {refused}, {accepted}{rest}", style="dim")
 
 
 def _print_pairs(report: ValidationReport, console: Console) -> None:
@@ -121,9 +144,9 @@ def _print_pairs(report: ValidationReport, console: Console) -> None:
         console.print("duplicates: none", style="dim")
 
 
-def _print_rows(what: str, rows: Sequence[str], console: Console) -> None:
+def _print_rows(what: str, rows: Sequence[str], console: Console, style: str = "bold red") -> None:
     for row in rows[:MAX_ROWS]:
-        console.print(Text.assemble((f"{what}: ", "bold red"), plain(row, _EXCERPT)))
+        console.print(Text.assemble((f"{what}: ", style), plain(row, _EXCERPT)))
     if (more := len(rows) - MAX_ROWS) > 0:
         console.print(Text(f"{what}: … and {more} more; --json lists all", style="dim"))
 
@@ -144,8 +167,8 @@ def _gold(report: ValidationReport, place: str) -> Text:
 
 
 @contextmanager
-def solutions_bar() -> Iterator[OnSolution]:
-    """Show the number of played solutions on stderr, if it is a terminal; provide the function that updates it."""
+def solutions_bar(what: str = "gold of") -> Iterator[OnSolution]:
+    """Show the number of finished tasks on stderr, if it is a terminal; provide the function that updates it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     from agentgym.base.console import console
@@ -157,7 +180,7 @@ def solutions_bar() -> Iterator[OnSolution]:
 
         def show(place: str, done: int, total: int) -> None:
             if place not in bars:
-                bars[place] = progress.add_task(f"gold of {place}", total=total)
+                bars[place] = progress.add_task(f"{what} {place}", total=total)
             progress.update(bars[place], completed=done)
 
         yield show

@@ -133,6 +133,12 @@ def validate(
     as_suite: AsSuite = False,
     entry: Annotated[list[str] | None, typer.Option(help="Only this entry of the suite; may be repeated.")] = None,
     gold: Annotated[bool, typer.Option("--gold/--no-gold", help="Play the solution of every task.")] = True,
+    doctor: Annotated[
+        bool,
+        typer.Option(
+            "--doctor", help="Also examine golds that the data do not determine, and the grader on varied answers."
+        ),
+    ] = False,
     near: Near = 0.9,
     against: Annotated[
         list[Path] | None,
@@ -150,12 +156,14 @@ def validate(
     """Validate tasks: gold, pins, duplicates, and overlap with texts.
 
     The solution of every task is played and must get full marks. Two splits or entries may not contain equal or nearly
-    equal problems. Exits with 1 if something is wrong or could not be checked.
+    equal problems. Exits with 1 if something is wrong or could not be checked. With --doctor, the report also names
+    golds that depend on ties, NULLs or the order of rows, and counts right answers in other spellings that the grader
+    refuses, and wrong ones that it accepts; these are advice and do not change the exit code.
     """
     from agentgym.base.console import console
     from agentgym.cli.task_set_tables import print_validation, solutions_bar
     from agentgym.eval.overlap import find_in_texts, texts_in
-    from agentgym.eval.suites.validation import ValidationReport, compare_tasks, play_gold
+    from agentgym.eval.suites.validation import ValidationReport, compare_tasks, examine_sets, play_gold
 
     report = ValidationReport(repeats_count=names_suite(name, as_suite))
     sets = _sets(name, report, splits, number, settings, data, as_suite, entry)
@@ -166,6 +174,9 @@ def validate(
     if gold:
         with solutions_bar() as show_progress:
             play_gold(sets, report, concurrency=concurrency, workers=workers, on_solution=show_progress)
+    if doctor:
+        with solutions_bar("examining") as show_progress:
+            examine_sets(sets, report, on_task=show_progress)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:

@@ -101,6 +101,9 @@ class Scheme:
     episodes get: otherwise a failed episode would earn more by ending sooner."""
     capped: Mapping[str, float] = field(default_factory=dict)
     """Channels whose sum over the turns counts up to a cap: progress, paid when it is first made."""
+    in_full: frozenset[str] = frozenset()
+    """Channels that count as 1 over a solved episode, unless a gate is shut. Use it for channels that compare the
+    policy's way with a reference: otherwise another way that solves the task, perhaps a shorter one, earns less."""
     allow_unsound: bool = False
     """Accept a scheme that `lint` refuses, e.g. to reproduce the collapse of direct accumulation."""
 
@@ -111,14 +114,14 @@ class Scheme:
     @cached_property
     def is_simple(self) -> bool:
         """Whether a turn's pay depends on that turn alone."""
-        return not (self.gates or self.averaged or self.capped)
+        return not (self.gates or self.averaged or self.capped or self.in_full)
 
     def ungated(self) -> Scheme:
-        """Return the scheme without its gates: direct accumulation, the control of G-RA.
+        """Return the scheme without its gates and `in_full`: direct accumulation, the control of G-RA.
 
         It may reward stalling, so it sets `allow_unsound`.
         """
-        return replace(self, gates=(), allow_unsound=True)
+        return replace(self, gates=(), in_full=frozenset(), allow_unsound=True)
 
     def without(self, channel: str) -> Scheme:
         """Return a scheme that does not pay `channel`, though its gates still read it."""
@@ -150,9 +153,11 @@ class Scheme:
 
     def contributions(self, turns: Turns) -> list[dict[str, float]]:
         """Return what each channel adds to the reward of each turn, given the whole episode."""
-        values = turns if not self.gates else self.gated(turns)
+        values, states = self.trace(turns) if self.gates else (turns, [])
         if self.capped:
             values = self._below_caps(values)
+        if self.in_full and sum(turn.get(OUTCOME, 0.0) for turn in turns) >= SOLVED_AT:
+            values = self._filled(values, states[-1] if states else ())
         count = max(1, len(turns))
         scale = {name: weight / count if name in self.averaged else weight for name, weight in self.weights.items()}
         return [{name: scale[name] * value for name, value in turn.items() if name in scale} for turn in values]
@@ -168,6 +173,20 @@ class Scheme:
                     turn[name] = min(cap, total) - before
         return values
 
+    def _filled(self, turns: Turns, states: Sequence[GateState]) -> list[dict[str, float]]:
+        """Return the channel values, where the last turn completes the sums of `in_full` to 1 if their gates are open.
+
+        Args:
+            turns: The values behind gates and caps.
+            states: The states of the gates in the last turn.
+        """
+        values = [dict(turn) for turn in turns]
+        shut = {name for gate, state in zip(self.gates, states, strict=False) if not state.open for name in gate.opens}
+        for name in self.in_full - shut:
+            rest = 1.0 - sum(turn.get(name, 0.0) for turn in values)
+            values[-1][name] = values[-1].get(name, 0.0) + rest
+        return values
+
     def total(self, turns: Turns) -> float:
         """Return the episode's reward."""
         if not self._gates_act_on_sums:
@@ -177,12 +196,17 @@ class Scheme:
             for name, value in turn.items():
                 if value and name in earned:
                     earned[name] += value
+        solved = bool(self.in_full) and sum(turn.get(OUTCOME, 0.0) for turn in turns) >= SOLVED_AT
+        shut: set[str] = set()
         for gate in self.gates:
             if not gate.is_open((earned[gate.on],), 0):
                 earned.update(dict.fromkeys(gate.opens, 0.0))
+                shut.update(gate.opens)
         for name, cap in self.capped.items():
             if name in earned:
                 earned[name] = min(cap, earned[name])
+        if solved:
+            earned.update(dict.fromkeys(self.in_full - shut, 1.0))
         count = max(1, len(turns))
         return sum([earned[name] * (w / count if name in self.averaged else w) for name, w in self._weights])
 
@@ -218,7 +242,7 @@ def lint(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> lis
     behind a gate on real work; that ending sooner does not raise what a failed episode is paid; and that no weight is
     more than ten times the outcome's.
     """
-    used = set(scheme.weights) | set(scheme.averaged) | set(scheme.capped) | {g.on for g in scheme.gates}
+    used = set(scheme.weights) | scheme.averaged | set(scheme.capped) | scheme.in_full | {g.on for g in scheme.gates}
     used |= {name for gate in scheme.gates for name in gate.opens}
     if unknown := used - set(channels):
         return [f"unknown channels {sorted(unknown)}; this environment has {sorted(channels)}"]
@@ -241,6 +265,7 @@ def check_scheme(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int
 
 def _wrong_composition(scheme: Scheme) -> list[str]:
     both = [f"{name!r} is both averaged and capped; choose one" for name in scheme.capped if name in scheme.averaged]
+    both += [f"{name!r} is both averaged and in_full; choose one" for name in scheme.in_full & scheme.averaged]
     bad = [f"the cap of {name!r} is {cap!r}; it must be above 0" for name, cap in scheme.capped.items() if not cap > 0]
     return both + bad
 
@@ -313,6 +338,9 @@ def _bounds(
         low, high = (SOLVED_AT, max(high, SOLVED_AT)) if solved else (low, min(high, _just_below_solved(channel)))
     elif not solved and _shut_when_failed(scheme, name):
         return 0.0, 0.0
+    elif solved and name in scheme.in_full:
+        is_gated = any(name in gate.opens for gate in scheme.gates)
+        return (min(weight, 0.0), max(weight, 0.0)) if is_gated else (weight, weight)
     if any(name in gate.opens for gate in scheme.gates):
         low, high = min(low, 0.0), max(high, 0.0)
     cap = scheme.capped.get(name, float("inf"))

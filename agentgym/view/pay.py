@@ -111,7 +111,12 @@ def as_trained(pay: dict[str, Any], credit: Any, turns: int) -> dict[str, Any]:
 
 def _settings(scheme: Scheme) -> dict[str, Any]:
     return {
-        "scheme": {"weights": dict(scheme.weights), "averaged": sorted(scheme.averaged), "capped": dict(scheme.capped)},
+        "scheme": {
+            "weights": dict(scheme.weights),
+            "averaged": sorted(scheme.averaged),
+            "capped": dict(scheme.capped),
+            "in_full": sorted(scheme.in_full),
+        },
         "gates": [asdict(gate) for gate in scheme.gates],
     }
 

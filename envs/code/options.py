@@ -121,5 +121,6 @@ GATED = Scheme(
     ),
     averaged=frozenset({"format", "ran"}),
     capped={"refused": MAX_REFUSED - 1.0},
+    in_full=frozenset({"worked"}),
 )
 """Partial work is paid once an answer is submitted; readable calls that run are paid only if the task is solved."""

@@ -6,9 +6,9 @@ Methods such as ReSeek are modes (`mode`, `modes`). Retrieved text is data: it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, get_args
 
 from agentgym.base.choices import one_of
 from agentgym.base.errors import TaskError, ToolError
@@ -23,8 +23,9 @@ from agentgym.core.toolset import Toolset, tool
 from agentgym.core.trajectory import Trajectory
 from agentgym.envs.search.answers import abstains, contains, exact, f1, nearly, without_citations
 from agentgym.envs.search.deciding import Deciding, decision_f1, implied_decision_f1
+from agentgym.envs.search.facts import answers_on, facts_of
 from agentgym.envs.search.indexes import given_index, index_of
-from agentgym.envs.search.judging import Judging, shows_answer
+from agentgym.envs.search.judging import Judging, shows_answer, telling_answers
 from agentgym.envs.search.ledger import Ledger
 from agentgym.envs.search.modes import MODES, ModeLike, modes_of
 from agentgym.envs.search.options import (
@@ -42,7 +43,10 @@ from agentgym.envs.search.playing import ActiveModes, Mode, P
 from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.procedural import Wording
 from agentgym.tasks.search import SearchTasks
-from agentgym.tools.index import Hit, Index, Page
+from agentgym.tools.index import Hit, Index, NoSuchDocument, Page
+
+if TYPE_CHECKING:
+    from agentgym.eval.suites.doctor import AnswerCase, Doubt
 
 Solved = Literal["em", "f1", "contains"]
 """The rule for a right answer."""
@@ -167,8 +171,10 @@ class SearchEnv(Env):
         "f1": Channel("F1 of the words of the answer with the best accepted one"),
         "tier": Channel("Search-R1's reward of a wrong or missing answer", high=TIER_FORMAT, cheap=True),
         "broken": Channel("1 if the answer is right but some action did not parse"),
-        "evidence": Channel("share of the evidence pages that were shown; without any, 1 for showing an answer"),
-        "citations": Channel("share of the cited pages that are evidence and were shown"),
+        "evidence": Channel(
+            "share of the evidence that was shown, on any page; 1 for a right answer that was shown or given"
+        ),
+        "citations": Channel("share of the cited pages that were shown and state a fact that the answer rests on"),
         "searches": Channel("1 for a search", per_turn=True, per_call=True),
         "redundant": Channel("1 for a search that repeats another or finds no new page", per_turn=True, per_call=True),
         # Present in every mode, so that every scheme can be chosen and recordings of all modes can be compared.
@@ -296,7 +302,11 @@ class SearchEnv(Env):
         page = self._opened()
         if not words.strip():
             raise ToolError("The words are empty. Say what to find.")
-        return show_found(self.index.open(page.id), words)
+        page = self.index.open(page.id)
+        result = show_found(page, words)
+        if words.strip().lower() in page.text.lower():  # otherwise the result repeats the words of the policy
+            self._note_shown(page.id, page.title, result, whole=False)
+        return result
 
     @tool
     def answer(self, text: str) -> str:
@@ -314,7 +324,12 @@ class SearchEnv(Env):
             raise ToolError(f"{problem}. If the pages do not say, answer: {UNKNOWN}.")
         decision = decide(plain, self.task, self._solved_by)
         values = verdict(plain, self.task, decision)
-        values["citations"] = self._ledger.precision(cited, self.task.gold.get("evidence", ()))
+        gold = self.task.gold
+        evidence = gold.get("evidence", ())
+        facts = facts_of(gold, self._title) + answers_on(evidence, telling_answers(gold, self.task.prompt), self._title)
+        values["citations"] = self._ledger.precision(cited, evidence, facts)
+        if not gold.get("needs_search", True) and not cited:
+            values["citations"] = 1.0  # there is nothing to cite
         for channel, value in values.items():
             self.reward(channel, value)
         self._answered, self._right, self._decision = True, values[OUTCOME] >= SOLVED_AT, decision.rule.value
@@ -326,9 +341,13 @@ class SearchEnv(Env):
         """Return the channels of the whole episode: the evidence shown, and Search-R1's reward of the format."""
         readable = all(turn.get("format", 0.0) > 0 for turn in [*self._turns, self._channels])
         gold = self.task.gold
-        answer_suffices = self._answer_shown and not gold.get("evidence") and gold.get("needs_search", True)
+        evidence = gold.get("evidence", ())
+        if gold.get("needs_search", True):
+            suffices = self._answer_shown and (self._right or not evidence)
+        else:
+            suffices = self._right
         return {
-            "evidence": float(answer_suffices) or self._ledger.recall(gold.get("evidence", ())),
+            "evidence": float(suffices) or self._ledger.recall(evidence, facts_of(gold, self._title)),
             "tier": max(0.0, tier(right=self._right, readable=readable, answered=self._answered)),
             "broken": float(self._right and not readable),
         }
@@ -354,6 +373,18 @@ class SearchEnv(Env):
         numbers = [self._ledger.number_of(page_id) for page_id in gold.get("evidence", ())]
         cited = "".join(f" [{number}]" for number in numbers if number is not None)
         yield ToolCall("answer", {"text": (UNKNOWN if gold["unanswerable"] else gold["answers"][0]) + cited})
+
+    def doubts(self, task: Task) -> Iterator[Doubt]:
+        """Yield the reasons why the pages may not determine the gold (`agentgym tasks validate --doctor`)."""
+        from agentgym.envs.search import doctor
+
+        return doctor.doubts(task, self.index)
+
+    def answer_cases(self, task: Task) -> Iterator[AnswerCase]:
+        """Yield right and wrong answers, to measure the grader."""
+        from agentgym.envs.search import doctor
+
+        return doctor.answer_cases(task)
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
@@ -426,17 +457,24 @@ class SearchEnv(Env):
         """Return the text to show for a hit. A page whose text is whole counts as shown."""
         whole = self._results == "passages" or "…" not in hit.snippet
         text = hit.snippet if self._results == "snippets" else self.index.open(hit.id, (0, self._page_chars)).text
-        return self._note_shown(hit.id, text) if whole else text
+        return self._note_shown(hit.id, hit.title, text, whole=whole)
 
-    def _note_shown(self, page_id: str, text: str) -> str:
-        """Count a page as shown; return its text."""
-        self._ledger.show(page_id)
+    def _note_shown(self, page_id: str, title: str, text: str, *, whole: bool) -> str:
+        """Record a shown text of a page; return it."""
+        self._ledger.show(page_id, f"{title}: {text}", whole=whole)
         self._answer_shown = self._answer_shown or shows_answer([text], self.task.gold, self.task.prompt)
         return text
 
     def _read_part(self, page: Page) -> str:
-        self._note_shown(page.id, page.text)
+        self._note_shown(page.id, page.title, page.text, whole=True)
         return show_page(page, self._ledger.number_of(page.id))
+
+    def _title(self, page_id: str) -> str | None:
+        """Return the title of a page, or `None` if the index does not have it."""
+        try:
+            return self.index.open(page_id, (0, 0)).title
+        except NoSuchDocument:
+            return None
 
 
 def _own_tools(tools: Toolset, pages: bool) -> Toolset:

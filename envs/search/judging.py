@@ -122,5 +122,10 @@ def brings_news(new: Mapping[str, str], gold: Mapping[str, Any], question: str) 
 
 def shows_answer(texts: Iterable[str], gold: Mapping[str, Any], question: str) -> bool:
     """Whether one of `texts` states an accepted answer. Short answers, and those in the question, are ignored."""
-    answers = [answer for answer in gold["answers"] if len(answer) >= _SHORTEST and not mentions(question, [answer])]
+    answers = telling_answers(gold, question)
     return any(mentions(text, answers) for text in texts)
+
+
+def telling_answers(gold: Mapping[str, Any], question: str) -> list[str]:
+    """Return the accepted answers that are neither short nor in the question: few pages name them by chance."""
+    return [answer for answer in gold["answers"] if len(answer) >= _SHORTEST and not mentions(question, [answer])]

@@ -1,10 +1,11 @@
-"""The pages that the searches of an episode found, with their numbers, and whether their text was shown."""
+"""The pages that the searches of an episode found, with their numbers and the texts that were shown of them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from agentgym.base.errors import ToolError
+from agentgym.envs.search.facts import Fact, are_all_stated
 from agentgym.tools.index import Hit
 
 _MAX_TOLD = 5
@@ -17,7 +18,8 @@ class Ledger:
         self._numbers: dict[str, int] = {}
         self._ids: list[str] = []
         self._titles: list[str] = []
-        self._shown: set[str] = set()
+        self._whole: set[str] = set()
+        self._texts: dict[str, list[str]] = {}
         self._queries: set[str] = set()
 
     def __len__(self) -> int:
@@ -39,9 +41,11 @@ class Ledger:
         self._queries.add(words)
         return repeated or all(hit.id in self._numbers for hit in hits)
 
-    def show(self, page_id: str) -> None:
-        """Count a page as shown."""
-        self._shown.add(page_id)
+    def show(self, page_id: str, text: str, *, whole: bool) -> None:
+        """Record a text of a page that was shown, with its title; `whole` if it is not cut out of its context."""
+        self._texts.setdefault(page_id, []).append(text)
+        if whole:
+            self._whole.add(page_id)
 
     def number_of(self, page_id: str) -> int | None:
         """Return the number of a page, or `None` if no search has found it."""
@@ -67,11 +71,18 @@ class Ledger:
             f"There is no page {name[:100]!r}. Open a page by the number that a search gave it ({numbers})."
         )
 
-    def recall(self, evidence: Collection[str]) -> float:
-        """Return the share of `evidence` (page ids) whose text was shown; 0 without evidence."""
-        return len(self._shown.intersection(evidence)) / len(set(evidence)) if evidence else 0.0
+    def recall(self, evidence: Collection[str], facts: Sequence[Fact]) -> float:
+        """Return the share of `evidence` (page ids) that was shown, as pages or as facts; 0 without evidence."""
+        texts = [text for page_texts in self._texts.values() for text in page_texts]
+        stated = [page for page in evidence if are_all_stated([fact for fact in facts if fact.page == page], texts)]
+        return len(self._whole.intersection(evidence).union(stated)) / len(set(evidence)) if evidence else 0.0
 
-    def precision(self, cited: Collection[int], evidence: Collection[str]) -> float:
-        """Return the share of the cited pages that are evidence and were shown; 0 if nothing is cited."""
-        right = {self._numbers[page_id] for page_id in self._shown.intersection(evidence) if page_id in self._numbers}
-        return len(right.intersection(cited)) / len(set(cited)) if cited else 0.0
+    def precision(self, cited: Collection[int], evidence: Collection[str], facts: Sequence[Fact]) -> float:
+        """Return the share of the cited pages that were shown and are evidence or state a fact; 0 without any."""
+        right = [page for page in self._whole.intersection(evidence) if page in self._numbers]
+        right += [
+            page
+            for page, texts in self._texts.items()
+            if page in self._numbers and any(fact.is_stated_in(text) for fact in facts for text in texts)
+        ]
+        return len({self._numbers[page] for page in right}.intersection(cited)) / len(set(cited)) if cited else 0.0

@@ -114,7 +114,9 @@ DEFAULT = Scheme(
         Gate(on="f1", at_least=0.5, opens=("f1",)),
         Gate(on=OUTCOME, at_least=1.0, opens=("citations", "format", "redundant", "searches")),
     ),
-    averaged=frozenset({"format", "redundant", "searches"}),
+    averaged=frozenset({"format"}),
+    # Means over the turns would make searches cheaper in longer episodes.
+    capped={"redundant": 4.0, "searches": 20.0},
 )
 """A failed episode is paid for the evidence it has shown and for a partly right answer. Its searches cost nothing:
 otherwise not searching would pay more."""

@@ -6,9 +6,10 @@ Databases come from `agentgym.tools.database` (DuckDB or SQLite, locked down the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 from agentgym.base.choices import one_of
 from agentgym.base.errors import BrokenTask, ToolError, UsageError
@@ -26,7 +27,7 @@ from agentgym.envs.sql.options import FILES, SQLArguments, at_least, query_limit
 from agentgym.envs.sql.recall import Recall
 from agentgym.envs.sql.references import Schema
 from agentgym.envs.sql.show import show_schema, show_table
-from agentgym.envs.sql.ties import match_up_to_ties
+from agentgym.envs.sql.ties import match_up_to_ties, other_golds
 from agentgym.envs.sql.verdict import GRADING_LIMITS, query_in, verdict_on_rows, verdict_on_value
 from agentgym.procedural import Wording
 from agentgym.tasks.exporting import HarborFolder
@@ -34,6 +35,9 @@ from agentgym.tasks.sql import ENGINE_KEY, SQLTasks, database_for
 from agentgym.tasks.sql.files import SpiderTasks
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_database, open_file
 from agentgym.tools.database.sqlite.files import serialized
+
+if TYPE_CHECKING:
+    from agentgym.eval.suites.doctor import AnswerCase, Doubt
 
 ShowSchema = Literal["tools", "prompt"]
 SolutionStyle = Literal["full", "short", "direct"]
@@ -110,6 +114,7 @@ class SQLEnv(Env):
             Gate(on=OUTCOME, at_least=1.0, opens=("format", "executed")),
         ),
         averaged=frozenset({"format", "executed"}),
+        in_full=frozenset({"linking"}),
     )
     system_prompt = (
         "Answer the user's question about a database: look at its tables, try queries, then submit the query whose "
@@ -223,7 +228,7 @@ class SQLEnv(Env):
             result = self._run_submitted(query)
             self._last_query = query
             verdict = verdict_on_rows(
-                result, gold, ordered, question, lambda fewest: self._matches_up_to_ties(result, gold, fewest)
+                result, gold, ordered, question, lambda fewest: self._matches_up_to_ties(result, gold, ordered, fewest)
             )
         else:
             verdict = verdict_on_value(answer, gold, ordered, question)
@@ -251,6 +256,18 @@ class SQLEnv(Env):
             yield ToolCall("query", {"sql": gold})
         yield ToolCall("submit", {"answer": gold})
 
+    def doubts(self, task: Task) -> Iterator[Doubt]:
+        """Yield the reasons why the database may not determine the gold (`agentgym tasks validate --doctor`)."""
+        from agentgym.envs.sql import doctor
+
+        return doctor.doubts(task, self.database, lambda sql: self._ask(sql, GRADING_LIMITS))
+
+    def answer_cases(self, task: Task) -> Iterator[AnswerCase]:
+        """Yield right and wrong answers, to measure the grader."""
+        from agentgym.envs.sql import doctor
+
+        return doctor.answer_cases(task, self._gold(), lambda sql: self._ask(sql, GRADING_LIMITS))
+
     def harbor_folder(self, task: Task) -> HarborFolder:
         """Return a task as a Harbor task folder. Raises `UsageError` unless it is on SQLite, which Python includes."""
         if task.data[ENGINE_KEY] != "sqlite":
@@ -258,7 +275,10 @@ class SQLEnv(Env):
                 f"task {task.id!r} runs on DuckDB, which is not part of Python; for tasks on SQLite, pass engine=sqlite"
             )
         named = "file" not in task.data
-        return sql_folder(task, serialized(database_for(task.data) if named else self._file(task)))
+        database, _ = self._open(task)
+        with closing(database):
+            others = other_golds(task.gold["sql"], "sqlite", lambda sql: database.query(sql, GRADING_LIMITS))
+        return sql_folder(task, serialized(database_for(task.data) if named else self._file(task)), others)
 
     @property
     def database(self) -> Database:
@@ -310,9 +330,13 @@ class SQLEnv(Env):
         except QueryError as error:
             raise BrokenTask(f"the gold query of task {self.task.id!r} fails: {error}") from error
 
-    def _matches_up_to_ties(self, result: QueryResult, gold: QueryResult, fewest: int) -> bool:
+    def _matches_up_to_ties(self, result: QueryResult, gold: QueryResult, ordered: bool, fewest: int) -> bool:
         sql, engine = self.task.gold["sql"], self.task.data[ENGINE_KEY]
-        return match_up_to_ties(result, gold, sql, engine, lambda keyed: self._ask(keyed, GRADING_LIMITS), fewest)
+
+        def run(other: str) -> QueryResult:
+            return self._ask(other, GRADING_LIMITS)
+
+        return match_up_to_ties(result, gold, sql, engine, ordered, run, fewest)
 
     def _run_submitted(self, sql: str) -> QueryResult:
         try:

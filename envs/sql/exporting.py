@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+
 from agentgym.core.answers.written import ROUNDING
 from agentgym.core.task import Task
-from agentgym.envs.sql.ties import with_sort_keys
+from agentgym.envs.sql.ties import ties_of
 from agentgym.tasks.exporting import ANSWERS, HarborFolder, here_document
 
 _DATABASE, _ANSWER = "database.sqlite", f"{ANSWERS}/answer.txt"
@@ -14,18 +17,19 @@ Write your answer to {_ANSWER}: one SELECT statement whose result is the answer,
 for, or the value itself."""
 
 
-def sql_folder(task: Task, database: bytes) -> HarborFolder:
+def sql_folder(task: Task, database: bytes, other_golds: Sequence[str]) -> HarborFolder:
     """Return a task of the SQL environment as a Harbor task folder.
 
     Args:
         task: The task, whose engine is SQLite.
         database: Its database, as the bytes of a file.
+        other_golds: Queries whose results are right too (`ties.other_golds`).
     """
-    gold = task.gold["sql"]
+    gold, ties = task.gold["sql"], ties_of(task.gold["sql"], "sqlite")
     return HarborFolder(
         instruction=f"{task.prompt.rstrip()}\n\n{_HOW}",
         judge="agentgym.envs.sql.judging_exported",
-        settings={"answer": _ANSWER, "keyed": with_sort_keys(gold, "sqlite") if task.gold["ordered"] else None},
+        settings={"answer": _ANSWER, "ties": ties and asdict(ties), "others": list(other_golds)},
         dockerfile=f"COPY {_DATABASE} {ANSWERS}/{_DATABASE}\n",
         context={_DATABASE: database},
         tests={_DATABASE: database},

@@ -14,7 +14,8 @@ from typing import Any
 from agentgym.base.errors import BrokenTask
 from agentgym.core.task import Task
 from agentgym.envs.sql import querying_exported
-from agentgym.envs.sql.swaps import match_with_swaps
+from agentgym.envs.sql.grading import match
+from agentgym.envs.sql.swaps import Ties, match_with_ties
 from agentgym.envs.sql.verdict import GRADING_LIMITS, SQLVerdict, query_in, verdict_on_rows, verdict_on_value
 from agentgym.tasks.exporting.inside.answers import read_answer
 from agentgym.tools.database.base import QueryError, QueryResult
@@ -76,21 +77,25 @@ def _rewards(
     if not answer.strip():
         return {"reward": 0.0, "partial": 0.0}
     try:
-        verdict = _verdict(databases, task, settings["keyed"], gold, answer)
+        verdict = _verdict(databases, task, settings, gold, answer)
     except QueryError:
         return {"reward": 0.0, "partial": 0.0}
     return {"reward": float(verdict.solved), "partial": verdict.similarity}
 
 
-def _verdict(databases: _Databases, task: Task, keyed: str | None, gold: QueryResult, answer: str) -> SQLVerdict:
+def _verdict(
+    databases: _Databases, task: Task, settings: Mapping[str, Any], gold: QueryResult, answer: str
+) -> SQLVerdict:
     ordered, query = bool(task.gold["ordered"]), query_in(answer, "sqlite")
     if query is None:
         return verdict_on_value(answer, gold, ordered, task.prompt)
     result = databases.ask(query)
-    return verdict_on_rows(
-        result,
-        gold,
-        ordered,
-        task.prompt,
-        lambda fewest: match_with_swaps(result, gold, keyed, databases.ask, fewest),
-    )
+    tied = settings["ties"]
+    ties = tied and Ties(**{**tied, "keys": tuple(tied["keys"])})
+
+    def matches_up_to_ties(fewest: int) -> bool:
+        return match_with_ties(result, gold, ties, ordered, databases.ask, fewest) or any(
+            match(result, databases.ask(other), ordered, fewest).equal for other in settings["others"]
+        )
+
+    return verdict_on_rows(result, gold, ordered, task.prompt, matches_up_to_ties)

@@ -53,12 +53,12 @@ def verdict_on_rows(
         gold: The gold query's result.
         ordered: Whether the question asks for an order of the rows.
         question: The question, which may ask for a precision.
-        matches_up_to_ties: Returns whether the rows are the gold's in another order that its sort keys allow, given the
-            fewest decimals of a rounded number.
+        matches_up_to_ties: Returns whether the result is another one that the gold's ORDER BY and LIMIT allow, given
+            the fewest decimals of a rounded number.
     """
     fewest = fewest_decimals(question)
     decision = match(result, gold, ordered, fewest)
-    if not decision.equal and ordered and matches_up_to_ties(fewest):
+    if not decision.equal and matches_up_to_ties(fewest):
         decision = Decision(True, DecisionRule.TIES)
     if decision.equal:
         return SQLVerdict(True, 1.0, decision.rule)

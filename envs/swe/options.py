@@ -135,4 +135,5 @@ def g_ra(
     if similarity:
         weights["similarity"] = similarity
         gates.append(Gate(on="mended", at_least=0.0, opens=("similarity",), strict=True))
-    return Scheme(weights=weights, gates=tuple(gates), averaged=frozenset(calls), allow_unsound=allow_unsound)
+    ways = frozenset({"localised", "tests_run", "similarity"} & weights.keys())
+    return Scheme(weights, tuple(gates), frozenset(calls), in_full=ways, allow_unsound=allow_unsound)

@@ -161,7 +161,8 @@ class WebEnv(BrowserEnv):
     Observation: the accessibility tree as text with refs, then its changes; with `screenshots`, a picture as well.
     Reward: `outcome` 1 if the server's state is exactly the expected one and the answer, if required, is right.
         Completed parts of the task and steps of the solution are paid only to episodes that the policy ended itself
-        (G-RA); actions that succeed, and their similarity to the demonstration (Shop-R1), only to solved ones.
+        (G-RA), and in full to solved ones, whatever their way; actions that succeed, only to solved ones. The default
+        scheme does not pay `demonstration` (Shop-R1), which would make every other way worth less.
     Episode end: `finish`, `answer`, or 30 turns.
     Needs: the extra `[web]` and a Chromium.
     Version history: v0, first version.
@@ -193,13 +194,14 @@ class WebEnv(BrowserEnv):
         ),
     }
     scheme = Scheme(
-        weights={OUTCOME: 1.0, "format": 0.05, "valid": 0.05, "progress": 0.2, "followed": 0.1, "demonstration": 0.05},
+        weights={OUTCOME: 1.0, "format": 0.05, "valid": 0.05, "progress": 0.2, "followed": 0.1},
         gates=(
             Gate(on="finished", at_least=1.0, opens=("progress", "followed")),
-            Gate(on=OUTCOME, at_least=1.0, opens=("format", "valid", "demonstration")),
+            Gate(on=OUTCOME, at_least=1.0, opens=("format", "valid")),
         ),
-        averaged=frozenset({"format", "valid", "demonstration"}),
+        averaged=frozenset({"format", "valid"}),
         capped={"followed": 1.0},
+        in_full=frozenset({"progress", "followed"}),
     )
     system_prompt = (
         "Do the user's task on the web site. Act on elements by their refs. Call finish when it is done, or answer if "

@@ -22,6 +22,7 @@ from agentgym.tasks.sql.world import SQLWorld
 MAX_ROWS = 40
 """Maximum number of rows in the result of a question: nobody asks for a list too long to read."""
 _SAME = 1e-6
+_AVERAGED = re.compile(r"\bAVG\(((?:[^()]|\([^()]*\))*)\)")
 
 _ARGUMENT = r"([\w.]+(?:\([\w.]+\))?)"
 _TRANSLATIONS = (
@@ -135,6 +136,16 @@ def is_good(draft: SQLDraft, world: SQLWorld) -> bool:
             return len(rows) > 1
         case Shape.ANY:
             return True
+
+
+def what_counts(draft: SQLDraft, world: SQLWorld) -> str:
+    """Return a sentence that leaves out the rows without a value that an average ignores; empty if there are none."""
+    averaged = {name for inside in _AVERAGED.findall(draft.sql) for name in re.findall(r"\w+", inside)}
+    for column in draft.words.values():
+        if isinstance(column, ColumnDecl) and column.name in averaged and world.has_missing(column):
+            [table] = [table for table in world.domain.tables if table.name == column.table]
+            return f"Leave {table.many} without {column.a} on record out of the average."
+    return ""
 
 
 def run_steps(draft: SQLDraft, world: SQLWorld) -> tuple[str, ...]:

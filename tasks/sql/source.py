@@ -18,7 +18,7 @@ from agentgym.procedural import Families, ProceduralTasks, Wording, divide, must
 from agentgym.tasks.sql.database import ENGINE_KEY, database_for
 from agentgym.tasks.sql.domains import HELD_OUT, domain_names
 from agentgym.tasks.sql.families import basic, filtering, group, join, nested, relate, steps, window
-from agentgym.tasks.sql.questions import FAMILIES, Family, SQLDraft, is_good, run_steps, to_sqlite
+from agentgym.tasks.sql.questions import FAMILIES, Family, SQLDraft, is_good, run_steps, to_sqlite, what_counts
 from agentgym.tasks.sql.scene import SQLScene
 from agentgym.tasks.sql.world import open_world
 from agentgym.tools.database import ENGINES
@@ -92,7 +92,7 @@ class SQLTasks(ProceduralTasks[Family]):
         return family.task(
             self.id_of(split, index),
             split,
-            family.word(draft, rng, self._wording),
+            f"{family.word(draft, rng, self._wording)} {what_counts(draft, world)}".rstrip(),
             data={"domain": domain, "database_seed": database_seed, ENGINE_KEY: engine},
             gold=_gold(draft, run_steps(draft, world), engine),
         )

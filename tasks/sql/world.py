@@ -38,6 +38,12 @@ class SQLWorld:
             self._values[column] = tuple(sorted({row[position] for row in table.rows} - {None}))
         return self._values[column]
 
+    def has_missing(self, column: ColumnDecl) -> bool:
+        """Return whether a column lacks a value in some row."""
+        table = self.database.table(column.table)
+        position = [c.name for c in table.columns].index(column.name)
+        return any(row[position] is None for row in table.rows)
+
     def row_count(self, table: str) -> int:
         """Return how many rows a table has."""
         return len(self.database.table(table).rows)

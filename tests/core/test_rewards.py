@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -86,6 +87,19 @@ def test_a_capped_channel_pays_up_to_its_cap_after_gates():
     assert Scheme(capped={"scaffold": 1.0}).total([{OUTCOME: 1.0, "scaffold": 3.0}]) == 1.0, "it is not paid"
 
 
+def test_channels_in_full_count_as_one_once_solved_if_their_gates_are_open():
+    scheme = Scheme({OUTCOME: 1.0, "progress": 0.5}, in_full=frozenset({"progress"}))
+    short, solved = [{"progress": 0.25}, {"progress": 0.25}], {OUTCOME: 1.0}
+    assert (scheme.total(short), scheme.total([*short, solved])) == pytest.approx((0.25, 1.5))
+    assert scheme.turn_rewards([*short, solved]) == pytest.approx([0.125, 0.125, 1.25])
+    assert scheme.turn_rewards([solved | {"progress": 3.0}]) == pytest.approx([1.5])
+    gated = replace(scheme, gates=(Gate("partial", 1.0, ("progress",)),))
+    for partial, paid in ((0.0, 1.0), (1.0, 1.5)):
+        assert gated.total([solved | {"partial": partial}]) == pytest.approx(paid)
+        assert sum(gated.turn_rewards([solved | {"partial": partial}])) == pytest.approx(paid)
+    assert scheme.ungated().total([solved]) == 1.0
+
+
 def test_no_turns_earn_nothing_and_gating_does_not_change_raw_values():
     averaged = Scheme(SHAPED, (SOLVED,), averaged=frozenset({"format"}))
     for scheme in (Scheme(), averaged):
@@ -114,6 +128,7 @@ schemes = st.builds(
     gates=gates,
     averaged=st.frozensets(names),
     capped=st.dictionaries(names, st.floats(0.1, 2)),
+    in_full=st.frozensets(names),
 )
 
 

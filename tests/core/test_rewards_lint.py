@@ -67,6 +67,7 @@ SOUND: dict[str, list[Case]] = {
         case({"started": 0.1}),  # a solved episode has at least 0.1 * 0.2 of it, a failed one at most 0.5
         case({"fine": 0.4}, Gate("progress", 0.5, ("fine",), strict=True)),
         case({"balance": 0.9}, Gate(OUTCOME, 1.0, ("balance",)), averaged=frozenset({"balance"})),
+        case({"progress": 5.0, "wait": -0.5}, in_full=frozenset({"progress", "wait"})),
         case({}),
     ],
     HEAVY: [case({"progress": 10.0}, Gate(OUTCOME, 1.0, ("progress",)))],
@@ -120,6 +121,9 @@ UNSOUND: dict[str, list[Case]] = {
     ],
     "must be above 0": [case({"found": 0.1}, capped={"found": cap}) for cap in (0.0, -1.0, float("nan"))],
     "both averaged and capped": [case({"found": 0.1}, averaged=frozenset({"found"}), capped={"found": 1.0})],
+    "both averaged and in_full": [
+        case({"found": 0.1}, Gate(OUTCOME, 1.0, ("found",)), in_full=frozenset({"found"}), **MEAN)
+    ],
     "unknown channels ['fnd']": [
         case({"fnd": 1.0}),
         case({}, Gate("fnd", 1.0, ("found",))),

@@ -36,12 +36,12 @@ def test_only_the_right_parcel_in_the_right_house_solves_the_task():
         assert (result.terminated, result.info["is_success"]) == (True, solved)
 
 
-def test_chats_pay_only_in_solved_episodes_unless_the_gate_is_removed():
+def test_chats_pay_once_in_solved_episodes_unless_the_gate_is_removed():
     gold, chat = errand().task.gold, ("chat", "")
     moves = [("fetch", gold["name"]), ("deliver", gold["house"])]
     assert paid(errand(), *[chat] * 8) == 0.0
-    assert paid(errand(), *moves) == pytest.approx(1.2)
-    assert paid(errand(), chat, *moves) == pytest.approx(2.0)
+    assert paid(errand(), *moves) == pytest.approx(2.0)
+    assert paid(errand(), *[chat] * 3, *moves) == pytest.approx(2.0)
     assert paid(errand("d_ra"), *[chat] * 8) == pytest.approx(6.4)
     assert paid(errand("d_ra"), *[chat] * 6, *moves) == pytest.approx(6.0)
     assert "'chatted' is cheap" in " ".join(lint(ErrandEnv.schemes["d_ra"], ErrandEnv.channels, ErrandEnv.max_turns))

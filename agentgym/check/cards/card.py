@@ -68,7 +68,7 @@ def _weight(scheme: Scheme, name: str) -> str:
         return ""
     cap = scheme.capped.get(name)
     note = " × mean" if name in scheme.averaged else "" if cap is None else f", sum up to {number(cap)}"
-    return number(scheme.weights[name], 3) + note
+    return number(scheme.weights[name], 3) + note + (", in full if solved" if name in scheme.in_full else "")
 
 
 def _gates(name: str, scheme: Scheme) -> str:

@@ -14,6 +14,7 @@ from agentgym.core.task import Task
 from agentgym.core.trajectory import Trajectory
 from agentgym.eval.evaluation import evaluation_jobs
 from agentgym.eval.overlap import Contamination, LocatedTask, TaskPair, find_pairs, words_of
+from agentgym.eval.suites.doctor import Examination, examine
 from agentgym.eval.suites.loading import TaskSet, set_of_entry
 from agentgym.eval.suites.suite import SuiteEntry
 from agentgym.rollout import EnvFactory, Limits, RolloutEngine
@@ -129,6 +130,8 @@ class ValidationReport:
     repeats_count: bool = True
     """Whether a repeated problem within one place is a fault, as in a suite."""
     contamination: Contamination | None = None
+    examinations: dict[str, Examination] = field(default_factory=dict)
+    """What the doctor found, by place. Doubts are advice; they do not make a set of tasks invalid."""
 
     @property
     def faulty_pairs(self) -> Sequence[TaskPair]:
@@ -152,6 +155,7 @@ class ValidationReport:
             "unchecked": self.unchecked,
             "pairs": [_pair_data(pair, pair in self.faulty_pairs) for pair in self.pairs],
             "contamination": None if self.contamination is None else _contamination_data(self.contamination),
+            "examinations": {place: examination.to_dict() for place, examination in self.examinations.items()},
         }
 
 
@@ -220,5 +224,22 @@ def play_gold(
                 task_set.factory, task_set.tasks, limits=limits, seed=seed, workers=workers, on_done=count
             )
             report.gold[task_set.place] = sorted(faults, key=lambda fault: fault.task_id)
+        except UsageError as error:
+            report.unchecked[task_set.place] = str(error)
+
+
+def examine_sets(
+    sets: Sequence[TaskSet], report: ValidationReport, seed: int = 0, on_task: OnSolution = lambda *_: None
+) -> None:
+    """Examine golds and graders (`doctor.examine`). Environments that cannot be played are reported."""
+    for task_set in sets:
+        done: list[None] = []
+
+        def count(place: str = task_set.place, total: int = len(task_set.tasks), done: list[None] = done) -> None:
+            done.append(None)
+            on_task(place, len(done), total)
+
+        try:
+            report.examinations[task_set.place] = examine(task_set, seed, count)
         except UsageError as error:
             report.unchecked[task_set.place] = str(error)

@@ -137,11 +137,9 @@ function channelCells(name, traced, pay) {
     .map((gate, which) => [gate, traced.gates[which]])
     .filter(([gate]) => gate.opens.includes(name));
   const weight = pay.scheme.weights[name];
-  const how = pay.scheme.averaged.includes(name)
-    ? " \u00f7 turns"
-    : name in pay.scheme.capped
-      ? `, sum \u2264 ${number(pay.scheme.capped[name])}`
-      : "";
+  const cap = name in pay.scheme.capped ? `, sum \u2264 ${number(pay.scheme.capped[name])}` : "";
+  const inFull = pay.scheme.in_full.includes(name) ? ", in full if solved" : "";
+  const how = pay.scheme.averaged.includes(name) ? " \u00f7 turns" : cap + inFull;
   return [
     h("th", { scope: "row" }, name),
     h("td.num", null, number(traced.raw[name])),

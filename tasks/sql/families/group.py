@@ -185,9 +185,10 @@ def distinct_where(s: SQLScene) -> SQLDraft:
 
 @family(
     3,
-    "How many {t.many} are there for each year of their {c.label}? Return the year and the count.",
-    "Group the {t.many} by the year of their {c.label} and list each year with its number of {t.many}.",
-    "Count the {t.many} by the calendar year of the {c.label}. I need the year and the count.",
+    "How many {t.many} are there for each year of their {c.label}? Return the year and the count, leaving out zeros.",
+    "Group the {t.many} by the year of their {c.label} and list each year that occurs with its number of {t.many}.",
+    "Count the {t.many} by the calendar year of the {c.label}. I need the year and the count, without years that have "
+    "none.",
 )
 def count_per_year(s: SQLScene) -> SQLDraft:
     """Count the rows of each calendar year."""
@@ -230,7 +231,7 @@ def list_between_days(s: SQLScene) -> SQLDraft:
 
 @family(
     3,
-    "Among the {t.many} {f}, how many days lie between the earliest and the latest {c.label}?",
+    "Among the {t.many} {f}, how many days pass from the earliest to the latest {c.label}?",
     "How many days is it from the first to the last {c.label} of the {t.many} {f}?",
     "Looking only at the {t.many} {f}, how many days after the earliest {c.label} is the latest one?",
 )

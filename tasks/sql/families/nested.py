@@ -195,7 +195,7 @@ def best_in_each(s: SQLScene) -> SQLDraft:
 @family(
     4,
     "For the {t.many} {f}, how many days pass on average from {c.label} to {d.label}?",
-    "What is the average number of days between {c.label} and {d.label} of the {t.many} {f}?",
+    "What is the average number of days from {c.label} to {d.label} of the {t.many} {f}?",
     "On average, how many days after the {c.label} is the {d.label}, looking only at the {t.many} {f}?",
 )
 def average_days(s: SQLScene) -> SQLDraft:

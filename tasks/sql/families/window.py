@@ -135,12 +135,12 @@ def share_per_category(s: SQLScene) -> SQLDraft:
 @family(
     5,
     "For each {l.label} {f.one}, which {t.one} has the {high} {v.label}? Return the {l.label}'s "
-    "{p.label} and the {t.one}'s {n.label}.",
+    "{p.label} and the {t.one}'s {n.label}. Leave out any {l.label} without {t.many}.",
     "Take every {l.label} {f.one} and find {l.parent.its} {t.one} with the {high} {v.label}. I need the "
     "{p.label} of the {l.label} and the {n.label} of the {t.one}; leave out any {l.label} without "
     "{t.many}.",
     "List the {p.label} of each {l.label} {f.one} next to the {n.label} of {l.parent.its} {t.one} with "
-    "the {high} {v.label}.",
+    "the {high} {v.label}, without any {l.label} that has no {t.many}.",
 )
 def best_child_of_each(s: SQLScene) -> SQLDraft:
     """Find the best row of each parent that meets a condition."""

@@ -94,10 +94,11 @@ def count_room(scene: WebScene) -> WebDraft:
     "calendar.free_slot",
     3,
     "On {day}, from what time on is the room {room} free for {length} minutes? Answer with the earliest start that "
-    "also suits {names}.",
-    "What is the earliest time on {day} at which {room} is free for {length} minutes and {names} can come, too?",
+    "also suits {names}, apart from bookings that they have declined.",
+    "What is the earliest time on {day} at which {room} is free for {length} minutes and {names} can come, too? "
+    "What they have declined does not keep them from coming.",
     "{names} need {length} minutes in {room} on {day}. What is the earliest start at which the room is free "
-    "and they can come?",
+    "and they have nothing else, apart from what they have declined?",
 )
 def free_slot(scene: WebScene) -> WebDraft:
     """Read the list of free slots."""
@@ -118,9 +119,11 @@ def free_slot(scene: WebScene) -> WebDraft:
 @family(
     "calendar.busiest",
     3,
-    "Who has the most bookings on {day}: {any_of}? Answer with the name.",
-    "Compare the calendars of {names} on {day}. Which of them has the most bookings that day? Answer with the name.",
-    "On {day}, which of these people has the largest number of bookings: {any_of}? Answer with the name.",
+    "Who has the most bookings on {day}, without those that they have declined: {any_of}? Answer with the name.",
+    "Compare the calendars of {names} on {day}. Which of them has the most bookings that day? Those that they have "
+    "declined do not count. Answer with the name.",
+    "On {day}, which of these people has the largest number of bookings, leaving out declined ones: {any_of}? Answer "
+    "with the name.",
 )
 def busiest(scene: WebScene) -> WebDraft:
     """Compare the weeks of three people."""

@@ -121,13 +121,14 @@ def shift_day(scene: WebScene) -> WebDraft:
     "calendar.common_slot",
     5,
     "Find the earliest time on {day} at which the room {room}, {all_of_us} are all free for {length} minutes. Book "
-    "it for “{title}” and invite {names}. If there is no such time, change nothing and answer “impossible”.",
+    "it for “{title}” and invite {names}. Bookings that somebody has declined do not count for that person. If there "
+    "is no such time, change nothing and answer “impossible”.",
     "{all_of_us} need {length} minutes together in {room} on {day}, as early as possible, when none of us has "
-    "anything else. Book that as “{title}” with all of us. If it cannot be done, change nothing and answer "
-    "“impossible”.",
+    "anything else, apart from what we have declined. Book that as “{title}” with all of us. If it cannot be done, "
+    "change nothing and answer “impossible”.",
     "Please set up “{title}” on {day} in {room}, with {names} as guests. It takes {length} minutes; choose "
-    "the earliest start at which the room, the guests and I are all free. If there is none, change nothing "
-    "and answer “impossible”.",
+    "the earliest start at which the room, the guests and I are all free (bookings that one of us has declined do not "
+    "count for that person). If there is none, change nothing and answer “impossible”.",
 )
 def common_slot(scene: WebScene) -> WebDraft:
     """Book the first slot that suits everybody."""
@@ -160,14 +161,14 @@ def common_slot(scene: WebScene) -> WebDraft:
     "calendar.larger_room",
     5,
     "Invite the whole team {team} to my booking “{title}” on {day}; others stay invited. If its room has too few "
-    "seats for everybody (me included), move it to the room with the fewest seats that is large enough and free at "
-    "that time.",
+    "seats for everybody who is then invited (those who have declined and me included), move it to the room with the "
+    "fewest seats that is large enough and free at that time.",
     "Everybody of {team} should come to “{title}” on {day}, which I organise, besides those who are invited already. "
-    "Should the room be too small for all of us, change it to the smallest one (by seats) that is free then and has "
-    "enough seats.",
+    "Should the room be too small for me and everyone invited, even if they have declined, change it to the smallest "
+    "one (by seats) that is free then and has enough seats.",
     "My booking “{title}” on {day} is now for the whole team {team} as well: invite all of them and keep the "
-    "others. If the room does not have a seat for everyone, me included, switch to the room with the fewest "
-    "seats that is big enough and free at that time.",
+    "others. If the room does not have a seat for everyone (me and those who have declined included), switch to the "
+    "room with the fewest seats that is big enough and free at that time.",
 )
 def larger_room(scene: WebScene) -> WebDraft:
     """Invite many people, and change the room if necessary."""

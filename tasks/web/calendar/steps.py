@@ -14,8 +14,9 @@ from agentgym.tasks.web.sites.office import long_date
 from agentgym.tasks.web.sites.pages import day
 
 TITLES = (
-    "Farewell coffee", "Board preparation", "Chemistry call", "Photo session", "Moving plans", "“Lessons learned”",
-    "O'Neill & Co visit", "Tender", "Fire drill briefing", "Onboarding", "Café tasting", "Sprint zero",
+    "Farewell coffee", "Board preparation", "Chemistry call", "Photo session", "Moving plans",
+    "Reading “Dune” together", "O'Neill & Co visit", "Tender", "Fire drill briefing", "Onboarding", "Café tasting",
+    "Sprint zero",
 )  # fmt: skip
 NOTES = ("Bring your badge.", "Tea & biscuits!", "See the file “plan-7”.", "Please be on time.", "Dial-in possible.")
 BOOKED = "bookings WHERE title = ? AND room = ? AND day = ? AND starts = ?"

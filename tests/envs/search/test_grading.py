@@ -14,6 +14,7 @@ from agentgym.core.rewards import OUTCOME
 from agentgym.core.task import Task
 from agentgym.envs.search.answers import abstains, contains, exact, f1, mentions, nearly, normalize, without_citations
 from agentgym.envs.search.env import decide, verdict
+from agentgym.envs.search.facts import Fact
 from agentgym.envs.search.judging import brings_news, shows_answer, worth
 from agentgym.envs.search.ledger import Ledger
 from agentgym.tools.index import Hit
@@ -238,8 +239,28 @@ def test_repeated_and_fruitless_searches_are_redundant():
 def test_only_shown_pages_count_as_evidence():
     ledger = Ledger()
     ledger.add(hits("a", "b", "c"))
-    ledger.show("a")
-    ledger.show("c")
-    assert ledger.recall(["a", "b"]) == 0.5
-    assert ledger.precision([1, 2, 3], ["a", "b"]) == pytest.approx(1 / 3)
-    assert (ledger.recall([]), ledger.precision([], ["a"])) == (0.0, 0.0)
+    for page in ("a", "c"):
+        ledger.show(page, page, whole=True)
+    assert ledger.recall(["a", "b"], []) == 0.5
+    assert ledger.precision([1, 2, 3], ["a", "b"], []) == pytest.approx(1 / 3)
+    assert (ledger.recall([], []), ledger.precision([], ["a"], [])) == (0.0, 0.0)
+
+
+def test_a_fact_counts_wherever_it_is_read():
+    facts = [Fact("a", "Port Veld", ("Ana Orn",)), Fact("b", "Ana Orn", ("1871",))]
+    for text, stated in (
+        ("Port Veld: … Its mayor is Ana Orn. …", "a"),
+        ("Ana Orn: She was mayor of Port Veld …", "a"),
+        ("Ana Orn: Born in 1871, she …", "b"),
+        ("Ana Orn: Born in 1872, she …", ""),
+        ("Lisk: Its mayor is Ana Orn.", ""),
+        ("Port Veld: Founded in 1871 …", ""),
+    ):
+        ledger = Ledger()
+        ledger.add(hits("x"))
+        ledger.show("x", text, whole=False)
+        assert ledger.recall(["a", "b"], facts) == 0.5 * bool(stated), text
+        assert ledger.precision([1], ["a", "b"], facts) == bool(stated), text
+    ledger.show("x", "Port Veld: Ana Orn is its mayor", whole=True)
+    ledger.show("y", "Ana Orn (1871 to 1930)", whole=False)
+    assert ledger.recall(["a", "b"], facts) == 1.0

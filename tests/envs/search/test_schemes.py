@@ -13,7 +13,7 @@ from agentgym.envs.search.options import DEFAULT, SCHEMES, tier
 PAID: list[tuple[str, list[dict[str, float]], float]] = [
     ("default", [{"outcome": 1.0}], 1.0),
     ("default", [dict.fromkeys(("outcome", "answered", "f1", "evidence", "citations", "format"), 1.0)], 1.4),
-    ("default", [{"redundant": 1.0, "searches": 1.0}, {"outcome": 1.0, "searches": 1.0}], 1 - 0.05 / 2 - 0.01),
+    ("default", [{"redundant": 1.0, "searches": 1.0}, {"outcome": 1.0, "searches": 1.0}], 1 - 0.05 - 2 * 0.01),
     ("default", [{"answered": 1.0, "f1": 0.6, "evidence": 0.5, "citations": 1.0, "format": 1.0}], 0.17),
     ("default", [{"answered": 1.0, "f1": 0.5, "evidence": 0.5}], 0.15),
     ("default", [{"answered": 1.0, "f1": 0.4, "evidence": 0.5}], 0.05),

@@ -1,11 +1,13 @@
-"""Rows that tie in the gold's sort keys may be swapped, and no others."""
+"""Rows that tie in the gold's sort keys may be swapped, and any of them returned where LIMIT cuts the tie."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
 
-from agentgym.envs.sql.ties import match_up_to_ties, with_sort_keys
+import pytest
+
+from agentgym.envs.sql.ties import cut_ties, match_up_to_ties, ties_of
 from agentgym.tools.database import QueryError, QueryResult
 from tests.envs.sql.results import result
 
@@ -22,8 +24,8 @@ def run(sql: str) -> QueryResult:
         return QueryResult(names, ("",) * len(names), tuple(cursor.fetchall()), False, 0.0)
 
 
-def equal(predicted: str, gold: str) -> bool:
-    return match_up_to_ties(run(predicted), run(gold), gold, "sqlite", run)
+def equal(predicted: str, gold: str, ordered: bool = True) -> bool:
+    return match_up_to_ties(run(predicted), run(gold), gold, "sqlite", ordered, run)
 
 
 def test_rows_that_tie_may_be_swapped():
@@ -46,14 +48,44 @@ def test_every_sort_key_counts_and_tied_rows_stay_the_same_rows():
     assert not equal("SELECT name FROM people ORDER BY age LIMIT 3", BY_AGE)
 
 
+NAMED = "SELECT name FROM people WHERE name IN ('{}') ORDER BY age DESC"
+OLDEST_TWO = "SELECT name FROM people ORDER BY age DESC LIMIT 2"
+SMALLEST_CITY = "SELECT city FROM people GROUP BY city ORDER BY COUNT(*) LIMIT 1"
+CUT = {
+    # gold: right answers, wrong answers
+    OLDEST_TWO: (("Dee', 'Ann", "Dee', 'Cy"), ("Ann', 'Cy", "Dee', 'Bob")),
+    "SELECT name FROM people ORDER BY age DESC LIMIT 1 OFFSET 1": (("Ann", "Cy"), ("Dee", "Bob")),
+    "SELECT name FROM people LIMIT 1": (("Ann", "Bob", "Dee"), ("Eve",)),
+    "SELECT DISTINCT age, city FROM people ORDER BY age LIMIT 2": ((), ("Ann", "Bob")),
+    f"SELECT name FROM people WHERE age = 31 AND city = ({SMALLEST_CITY})": (("Ann", "Cy"), ("Bob", "Dee")),
+}
+
+
+@pytest.mark.parametrize("gold", CUT)
+@pytest.mark.parametrize("ordered", [False, True])
+def test_any_member_of_a_tie_that_limit_cuts_is_right(gold: str, ordered: bool):
+    right, wrong = CUT[gold]
+    assert cut_ties(gold, "sqlite", run) != []
+    for names in right:
+        assert equal(NAMED.format(names), gold, ordered), names
+    for names in wrong:
+        assert not equal(NAMED.format(names), gold, ordered), names
+
+
+def test_a_tie_of_two_columns_is_found_in_any_order_of_columns():
+    gold = "SELECT DISTINCT age, city FROM people ORDER BY age LIMIT 2"
+    for city, right in (("Oslo", True), ("Rome", True), ("Lima", False)):
+        assert equal(f"SELECT 'Rome', 25 UNION SELECT '{city}', 31 ORDER BY 2", gold) is right, city
+    assert cut_ties("SELECT name FROM people ORDER BY age, name LIMIT 2", "sqlite", run) == []
+
+
 def test_queries_that_cannot_be_rewritten_stay_strict():
     for sql in (
         "SELECT DISTINCT city FROM people ORDER BY age",
-        "SELECT name FROM people UNION SELECT city FROM people ORDER BY 1",
         "SELECT name FROM people",
         "SELECT (((",
     ):
-        assert with_sort_keys(sql, "sqlite") is None, sql
+        assert ties_of(sql, "sqlite") is None, sql
 
 
 TIED, SWAPPED = result(("Ann",), ("Cy",)), result(("Cy",), ("Ann",))
@@ -67,11 +99,15 @@ def test_rows_may_be_swapped_only_if_the_keyed_query_shows_a_tie():
         "another order": result(("Cy", 31), ("Ann", 31)),
         "a tie": result(("Ann", 31), ("Cy", 31)),
     }
-    swaps = {name for name, rows in keyed.items() if match_up_to_ties(SWAPPED, TIED, BY_AGE, "sqlite", lambda _: rows)}  # noqa: B023
-    assert swaps == {"a tie"}
+    swaps = {
+        name
+        for name, rows in keyed.items()
+        if match_up_to_ties(SWAPPED, TIED, BY_AGE, "sqlite", True, lambda _: rows)  # noqa: B023
+    }
+    assert swaps == {"another order", "a tie"}
 
     def broken(sql: str) -> QueryResult:
         raise QueryError("no such column")
 
     for gold in (BY_AGE, "SELECT name FROM people"):
-        assert not match_up_to_ties(SWAPPED, TIED, gold, "sqlite", broken)
+        assert not match_up_to_ties(SWAPPED, TIED, gold, "sqlite", True, broken)

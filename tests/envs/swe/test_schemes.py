@@ -45,7 +45,7 @@ def test_strict_gate_opens_only_above_its_tier():
     solved = near | {"tier": 3.0, "outcome": 1.0}
     at, above = (g_ra(opens_at=Tier.FAILS, strict=strict, similarity=0.0) for strict in (False, True))
     assert (at.total([near]), above.total([near])) == pytest.approx((0.25, 0.15))
-    assert at.total([solved]) == above.total([solved]) == pytest.approx(1.25)
+    assert at.total([solved]) == above.total([solved]) == pytest.approx(1.3)
 
 
 def test_similarity_is_paid_only_with_a_weight_and_a_fixed_test():

@@ -38,7 +38,7 @@ TITLES = (
     "Budget review", "Budget preview", "Design review", "Design critique", "Customer call", "Customer workshop",
     "Handover", "Interview", "Kick-off", "Planning", "Pricing", "Project review", "Q&A session", "Release check",
     "Retrospective", "Risk review", "Roadmap", "Security training", "Supplier meeting", "Team lunch",
-    "Testing “beta”", "Training", "Vendor demo", "Website relaunch", "Year-end planning",
+    "The “beta” test", "Training", "Vendor demo", "Website relaunch", "Year-end planning",
 )  # fmt: skip
 SERIES_TITLES = ("Weekly sync", "Stand-up", "Reading group", "Jour fixe", "Office hours", "Book club", "Sales forecast")
 _PEOPLE, _ROOMS, _SINGLE, _DAYS_BEFORE, _DAYS_AFTER = 22, 9, 240, 4, 19
