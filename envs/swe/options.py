@@ -74,6 +74,9 @@ class Tier(IntEnum):
     PASSES = 3
 
 
+AIMED = 0.5
+"""Least share of the changed lines that must be near those of the gold patch: changing everything is no aim."""
+
 CHANNELS = {
     OUTCOME: Channel("1 if the submitted change passes every hidden test"),
     "tier": Channel(
@@ -88,7 +91,9 @@ CHANNELS = {
     "executed": Channel("1 if the call succeeded", per_turn=True, cheap=True),
     "modified": Channel("1 if the repository was changed, submitted or not", cheap=True),
     "tests_run": Channel("1 if tests were run before the work was submitted", cheap=True),
-    "localised": Channel("mean F1 of the files and lines changed, against the gold patch"),
+    "localised": Channel(
+        "mean F1 of the files and lines changed, against the gold patch; 0 unless at least half of the lines are near it"
+    ),
     "similarity": Channel("similarity of the change to the gold patch (SWE-RL, arXiv 2502.18449)"),
 }
 
@@ -110,13 +115,13 @@ def g_ra(
 ) -> Scheme:
     """Return a scheme of four tiers, with gates for the smaller channels.
 
-    Submitting or changing a file takes no work, so a change that fails tests is paid only if it overlaps the gold patch
+    Submitting or changing a file takes no work, so a change that fails tests is paid only if it is near the gold patch
     (`localised` above 0), and readable, running calls only in solved episodes.
 
     Args:
         no_submit: Pay if nothing was submitted, at most 0.
         empty: Pay if the submission changes nothing, at most 0.
-        fails: Pay for a change that overlaps the gold patch and fails tests.
+        fails: Pay for a change that is near the gold patch and fails tests.
         passes: Pay for a change that passes.
         opens_at: Lowest tier that pays the smaller channels.
         strict: Pay them only above that tier.

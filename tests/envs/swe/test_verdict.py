@@ -36,7 +36,12 @@ def forms_of(test: str) -> list[ChangedForm]:
 
 
 PLACES = {NodeId.of(test).place: test for test in (*DECISIVE, *OTHERS)}
-CALIBRATION = Calibration(Manner.RENAMED, tuple(form for test in PLACES.values() for form in forms_of(test)))
+BLIND = {NodeId.of(test).place for test in DECISIVE}
+CALIBRATION = Calibration(
+    Manner.RENAMED,
+    tuple(form for test in PLACES.values() for form in forms_of(test)),
+    withheld=tuple(ChangedForm(FunctionChange(*place, (NodeEdit(9, "left out", ""),))) for place in BLIND),
+)
 
 
 class ScriptedGrader(SWEGrader):
@@ -79,10 +84,11 @@ class ScriptedGrader(SWEGrader):
         self.requests.append((hidden, forms))
         true = {**self._statuses, **(self._disturbed if forms else {})}
         by_place = {form.change.place: form for form in forms}
+        blind = (self._statuses.get(test, "passed") for test in hidden.tests)
         changed = {
-            test: ChangedTestResult(by_place[NodeId.of(test).place], NodeId.of(test).case, *self._changed)
-            for test in hidden.tests
-            if NodeId.of(test).place in by_place
+            test: ChangedTestResult(form, NodeId.of(test).case, *((status, "") if form.withholds else self._changed))
+            for test, status in zip(hidden.tests, blind, strict=True)
+            if (form := by_place.get(NodeId.of(test).place)) is not None
         }
         statuses = {test: true.get(test, "passed") for test in hidden.tests if test not in changed}
         return replace(TestRun(statuses, changed), **next(self._more, {}))
@@ -108,7 +114,7 @@ def test_correct_work_passes_after_all_processes():
     "failing, worked, mended, runs",
     [
         ((), FILES, 0.0, 0),
-        (DECISIVE, MENDED, 0.0, PARALLEL),
+        (DECISIVE, MENDED, 0.0, 1),
         (DECISIVE[1:], MENDED, pytest.approx(1 / 3), PROCESSES),
     ],
 )
@@ -121,7 +127,7 @@ def test_failing_work_runs_only_as_long_as_needed(failing: Any, worked: Mapping[
 @each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
 @each_row(
     "where, runs",
-    [(0, PARALLEL), (PARALLEL - 1, PARALLEL), (PROCESSES - 1, PROCESSES), (PROCESSES, PROCESSES + 1)],
+    [(0, 1), (1, 1 + PARALLEL), (PROCESSES - 1, PROCESSES), (PROCESSES, PROCESSES + 1)],
 )
 def test_early_exit_or_tampering_in_any_process_earns_nothing(sign: dict[str, Any], where: int, runs: int):
     disturbed = {KEPT: "failed"} if where == PROCESSES else None
