@@ -10,7 +10,7 @@ import re
 
 _CODING_LINE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK_OR_COMMENT = re.compile(rb"[ \t\f]*(#.*)?\r?$")
-_PLAIN = bytes(range(32, 127)) + b"\n\\u0041+AGE-"
+_PLAIN = bytes(range(32, 92)) + bytes(range(93, 127)) + b"\n\\u0041+AGE-"
 """Bytes that every supported codec decodes as ASCII does."""
 
 

@@ -121,14 +121,14 @@ def _with_ends_of(text: str, start: int, end: int, new: str) -> str:
     old_lines, new_lines = split_lines(text[start:end]), split_lines(new)
     if "\r\n" in new or "\r\n" not in text:
         return new
-    before = split_lines(text[:start])
-    ending = _ending_near([*before, *old_lines], len(before) + 1)
     head, most = 0, min(len(old_lines), len(new_lines))
     while head < most and _with_lf(old_lines[head]) == new_lines[head]:
         head += 1
     tail = 0
     while tail < most - head and _with_lf(old_lines[-1 - tail]) == new_lines[-1 - tail]:
         tail += 1
+    before = split_lines(text[:start])
+    ending = _ending_near([*before, *old_lines], len(before) + max(1, head))
     middle = [line.removesuffix("\n") + ending * line.endswith("\n") for line in new_lines[head : len(new_lines) - tail]]
     return "".join([*old_lines[:head], *middle, *old_lines[len(old_lines) - tail :]])
 
