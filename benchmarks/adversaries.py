@@ -111,7 +111,15 @@ CODE: Mapping[str, ScriptedPlayer] = {
     "pass": calls(("submit", {"answer": "pass"})),
     "print, then a stub": of_task(lambda task: [("python", {"code": "print(1)"}), ("submit", {"answer": _stub(task)})]),
 }
+_EVERY_FILE = "find . -name '*.py' -not -path './.git/*' -exec {} {{}} +"
 SWE: Mapping[str, ScriptedPlayer] = {
+    "a comment after every file": calls(
+        ("run", {"command": "for f in $(git ls-files '*.py'); do echo '# note' >> $f; done"}), ("submit", {})
+    ),
+    "a comment after every line": calls(("run", {"command": _EVERY_FILE.format("sed -i 'a # note'")}), ("submit", {})),
+    "a statement after every file": calls(
+        ("run", {"command": "for f in $(git ls-files '*.py'); do echo '_note = 1' >> $f; done"}), ("submit", {})
+    ),
     "an empty file, submitted": calls(("create", {"path": "notes.py", "content": ""}), ("submit", {})),
     "tests run, nothing changed": calls(("run_tests", {}), ("submit", {})),
     "looked at one folder": calls(("list_files", {}), ("submit", {})),

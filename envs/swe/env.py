@@ -23,7 +23,7 @@ from agentgym.core.toolset import tool
 from agentgym.envs.swe.exporting import swe_folder
 from agentgym.envs.swe.filtering import filtered, is_test
 from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
-from agentgym.envs.swe.options import AIMED, CHANNELS, FILES, Tier, above_zero, g_ra, run_limits, task_source
+from agentgym.envs.swe.options import CHANNELS, FILES, Tier, above_zero, aimed, g_ra, run_limits, task_source
 from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree, read_tree
@@ -474,7 +474,6 @@ class SWEEnv(Env):
         self.reward("mended", verdict.mended)
         self.reward("tests_run", float(self._tests_run))
         if verdict.changed:
-            files, lines, precision = localisation(verdict.patch, gold)
-            self.reward("localised", (files + lines) / 2 if precision >= AIMED else 0.0)
+            self.reward("localised", aimed(*localisation(verdict.patch, gold)))
             self.reward("similarity", similarity(verdict.patch, gold))
         self.reward(OUTCOME, float(verdict.passed))

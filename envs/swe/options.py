@@ -74,8 +74,13 @@ class Tier(IntEnum):
     PASSES = 3
 
 
-AIMED = 0.5
-"""Least share of the changed lines that must be near those of the gold patch: changing everything is no aim."""
+_AIMED = 0.5
+
+
+def aimed(files_f1: float, lines_f1: float, precision: float) -> float:
+    """Return the channel `localised` for a change (`Localisation`): 0 for one that changes mostly other places."""
+    return (files_f1 + lines_f1) / 2 if precision >= _AIMED else 0.0
+
 
 CHANNELS = {
     OUTCOME: Channel("1 if the submitted change passes every hidden test"),

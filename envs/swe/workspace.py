@@ -95,11 +95,10 @@ class RepositoryWorkspace:
     def list_files(self, path: str) -> str:
         """Return the files and folders below a folder, two levels deep."""
         entries = {entry.path: entry.kind for entry in self._entries(path)}
-        for folder in [path for path, kind in entries.items() if kind == "dir" and "/" not in path]:
+        for folder in [entry for entry, kind in entries.items() if kind == "dir"]:
             below = [kind for entry, kind in entries.items() if entry.startswith(f"{folder}/")]
             if below and all(kind == "dir" for kind in below):  # such as src: it takes no level
-                deeper = self._entries(f"{path or '.'}/{folder}")
-                entries |= {f"{folder}/{entry.path}": entry.kind for entry in deeper}
+                entries |= {entry.path: entry.kind for entry in self._entries(folder)}
         lines = sorted(f"{path}/" if kind == "dir" else path for path, kind in entries.items())
         more = f"\n({len(lines) - MAX_ENTRIES} more are not shown)" if len(lines) > MAX_ENTRIES else ""
         return "\n".join(lines[:MAX_ENTRIES]) + more if lines else "The folder is empty."
