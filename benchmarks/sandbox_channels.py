@@ -19,7 +19,7 @@ from agentgym.tools.sandbox import SandboxLimits, open_sandbox
 from benchmarks._report import Claim, argument_parser, write
 
 BITS = 64
-CHANNELS = '''
+CHANNELS = """
 import ctypes, os, sys, time
 _PLACE, _REPEATS = os.path.dirname(os.__file__), 20
 
@@ -64,7 +64,7 @@ def receive_pages(mark, count):
         os.pread(file, 1, 12288)
         times.append(time.perf_counter_ns() - began)
     return [int(took < 4 * min(times)) for took in times]
-'''
+"""
 
 
 def right_bits(channel: str, *, sealed: bool, rng: Random) -> float:

@@ -41,7 +41,7 @@ def encoded(path: str, text: str, codec: str | None = None) -> bytes:
         if "\ud800" <= wrong <= "\udfff":
             raise ToolError("The text contains lone surrogates, which no file can hold.") from None
         raise ToolError(
-            f"{path} is in {codec}, which has no {wrong!r}. Leave that character out, or write {ascii(wrong)} in code."
+            f"{path} is in {codec}, which has no {wrong!r}. Leave that character out, or write {wrong!a} in code."
         ) from None
 
 
@@ -129,7 +129,9 @@ def _with_ends_of(text: str, start: int, end: int, new: str) -> str:
         tail += 1
     before = split_lines(text[:start])
     ending = _ending_near([*before, *old_lines], len(before) + max(1, head))
-    middle = [line.removesuffix("\n") + ending * line.endswith("\n") for line in new_lines[head : len(new_lines) - tail]]
+    middle = [
+        line.removesuffix("\n") + ending * line.endswith("\n") for line in new_lines[head : len(new_lines) - tail]
+    ]
     return "".join([*old_lines[:head], *middle, *old_lines[len(old_lines) - tail :]])
 
 

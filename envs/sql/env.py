@@ -58,8 +58,8 @@ class SQLEnv(Env):
     Tools: `list_tables()`, `describe_table(table)`, `query(sql)`, `submit(answer)`.
     Observation: terse text; `query` shows typed column names, the first rows and how many there are.
     Reward: `outcome` 1 if the submitted query's result (or the submitted value) matches the gold's. Episodes that
-        submit an answer are also paid for reading few but the right tables and columns, and then for a partly right result;
-        those that are solved, for readable actions and calls that run (gates as in G-RA, arXiv 2508.10548).
+        submit an answer are also paid for reading few but the right tables and columns, and then for a partly right
+        result; those that are solved, for readable actions and calls that run (gates as in G-RA, arXiv 2508.10548).
     Episode end: an answer is submitted (a query that fails to run may be corrected), or 8 turns have passed.
     Version history: v0, first version.
 

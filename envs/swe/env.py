@@ -178,8 +178,8 @@ class SWEEnv(Env):
     Observation: terse text; program output is shown without durations and addresses.
     Reward: `outcome` 1 if the submitted change passes every hidden test, graded in fresh sandboxes. Smaller parts for
         changing the right places and fixing tests are paid only to episodes that submit a change, for running tests
-        only if at least half of that change is near the gold patch, and for readable, working calls only to solved ones (G-RA,
-        arXiv 2508.10548); `agentgym.envs.swe.g_ra` varies tiers and gate.
+        only if at least half of that change is near the gold patch, and for readable, working calls only to solved ones
+        (G-RA, arXiv 2508.10548); `agentgym.envs.swe.g_ra` varies tiers and gate.
     Episode end: the work is submitted, or 30 turns have passed.
     Needs: the extra `[swe]` and a sandbox (`agentgym doctor`); images of instances need `[docker]` and a Docker engine.
     Version history: v0, first version.
@@ -196,7 +196,7 @@ class SWEEnv(Env):
         backend: Sandbox backend (`agentgym.tools.sandbox.backends`); `"auto"` selects the strongest that works.
         allow_weak: Accept a backend that does not confine everything.
         limits: Bounds on a run by the agent (`SandboxLimits`, or its fields by name).
-        test_timeout_s: Seconds that one run of hidden tests may take.
+        test_timeout_s: Most seconds that one run of hidden tests may take; less if the gold solution is fast.
         solution_style: What `solution` does: `"full"` looks at the files, edits them and runs the tests, `"short"`
             applies the patch and submits.
         tasks: A custom task source, instead of a file.

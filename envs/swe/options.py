@@ -97,7 +97,7 @@ CHANNELS = {
     "modified": Channel("1 if the repository was changed, submitted or not", cheap=True),
     "tests_run": Channel("1 if tests were run before the work was submitted", cheap=True),
     "localised": Channel(
-        "mean F1 of the files and lines changed, against the gold patch; 0 unless at least half of the lines are near it"
+        "mean F1 of the files and lines changed, against the gold patch; 0 unless half of the lines are near it"
     ),
     "similarity": Channel("similarity of the change to the gold patch (SWE-RL, arXiv 2502.18449)"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, FilePatch, Hunk, HunkLine, PatchError
+from agentgym.tools.patches.model import ADDED, CONTEXT, FilePatch, Hunk, HunkLine, PatchError
 from agentgym.tools.patches.parsing import parse_patch
 
 MAX_OFFSET = 200

@@ -252,7 +252,9 @@ def localisation(predicted: str, gold: str) -> Localisation:
     """
     first, second = _places(predicted), _places(gold)
     files = _f1({path for path, _ in first}, {path for path, _ in second})
-    near = sum(any((path, line + offset) in second for offset in range(-NEAR_LINES, NEAR_LINES + 1)) for path, line in first)
+    near = sum(
+        any((path, line + offset) in second for offset in range(-NEAR_LINES, NEAR_LINES + 1)) for path, line in first
+    )
     precision = near / len(first) if first else float(not second)
     return Localisation(files, _f1(first, second), precision)
 

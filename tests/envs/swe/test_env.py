@@ -114,7 +114,11 @@ def test_the_repository_has_a_history_that_shows_the_agents_changes_alone(env: S
         " M README.md\n-# textkit\n+# Textkit"
     )
     assert ".git" not in output(env, "list_files") + output(env, "search", pattern="Initial commit")
-    do(env, "run", command="git checkout -q .; git config core.fsmonitor 'touch /tmp/ran'; echo x > .git/hooks/pre-commit")
+    do(
+        env,
+        "run",
+        command="git checkout -q .; git config core.fsmonitor 'touch /tmp/ran'; echo x > .git/hooks/pre-commit",
+    )
     result = do(env, "submit")
     assert result.info["rewards"]["empty"] == result.info["rewards"]["tier"] == 1.0
     assert result.info["details"]["dropped"] == {} if "details" in result.info else True

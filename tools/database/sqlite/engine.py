@@ -131,7 +131,9 @@ NOW = "2024-01-01 00:00:00"
 _ASKS_FOR_TIME = re.compile(
     r"now|current_|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bstrftime\s*\([^,()]*\)", re.IGNORECASE
 )
-_FUNCTIONS_DENIED = _UNREPEATABLE | frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "json_patch"})
+_FUNCTIONS_DENIED = _UNREPEATABLE | frozenset(
+    {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "json_patch"}
+)
 _WIDE_NUMBER = re.compile(r"\d{5,}")
 
 
