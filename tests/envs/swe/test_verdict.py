@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from math import inf
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from agentgym.base.cache import cache_folder
 from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.draws import PROCESSES
 from agentgym.envs.swe.forms import ChangedForm
-from agentgym.envs.swe.grading import PARALLEL, Evidence, SWEGrader, SWEVerdict
+from agentgym.envs.swe.grading import PARALLEL, PROCESS_S, Evidence, SWEGrader, SWEVerdict
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import ChangedTestResult, HiddenTests, Manner, TestRun
 from agentgym.envs.swe.options import WORK_LIMITS
@@ -68,9 +70,12 @@ class ScriptedGrader(SWEGrader):
         self._more: Iterator[Mapping[str, Any]] = iter(more)
         self._excused = excused
         self.requests: list[tuple[HiddenTests, Collection[ChangedForm]]] = []
+        self.walls_s: list[float] = []
+        self.alone: list[bool] = []
+        self.calibration = CALIBRATION
 
     def calibrate(self, repository: Repository) -> Calibration:
-        return replace(CALIBRATION, excused=self._excused)
+        return replace(self.calibration, excused=self._excused)
 
     def run(
         self,
@@ -82,6 +87,8 @@ class ScriptedGrader(SWEGrader):
         wall_s: float = inf,
     ) -> TestRun:
         self.requests.append((hidden, forms))
+        self.walls_s.append(wall_s)
+        self.alone.append(not could_run_beside(repository))
         true = {**self._statuses, **(self._disturbed if forms else {})}
         by_place = {form.change.place: form for form in forms}
         blind = (self._statuses.get(test, "passed") for test in hidden.tests)
@@ -96,6 +103,38 @@ class ScriptedGrader(SWEGrader):
 
 def verdict(grader: ScriptedGrader, worked: Mapping[str, bytes] = MENDED) -> SWEVerdict:
     return grader.grade(REPOSITORY, worked)
+
+
+def could_run_beside(repository: Repository) -> bool:
+    """Whether a process of another grading of the instance could run now, beside others."""
+    with (cache_folder() / "swe" / "turns" / f"{repository.key[:32]}.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+@each_row(
+    "withheld, alone", [(CALIBRATION.withheld, [True] + [False] * 4 + [True]), (CALIBRATION.withheld[1:], [True] * 6)]
+)
+def test_a_process_that_must_receive_nothing_runs_first_and_alone(
+    withheld: tuple[ChangedForm, ...], alone: list[bool]
+):
+    """Without a withheld form of every test that decides, all processes could learn from others."""
+    grader = ScriptedGrader()
+    grader.calibration = replace(CALIBRATION, withheld=withheld)
+    assert verdict(grader).passed
+    assert any(form.withholds for form in grader.requests[0][1])
+    assert grader.alone == alone
+
+
+@each_row("seconds, most_s", [(0.5, PROCESS_S), (7.0, 70.0), (1000.0, 10_000.0)])
+def test_every_process_has_a_time_limit_that_depends_on_the_gold_solution(seconds: float, most_s: float):
+    grader = ScriptedGrader()
+    grader.calibration = replace(CALIBRATION, seconds=seconds)
+    assert verdict(grader).passed
+    assert most_s / 2 < max(grader.walls_s) <= most_s
 
 
 def test_correct_work_passes_after_all_processes():
