@@ -28,6 +28,7 @@ _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = (
     *(0x20000, 0x2000000, 0x4000000, 0x8000000),
     *(0x20000000, 0x40000000),
 )
+_MCL_CURRENT = 1
 INSIDE_UID = 1000
 """The uid inside every sandbox."""
 
@@ -90,6 +91,10 @@ class Jail:
         self._landlock = landlock.abi()
         self._groups = self._open_groups()
         self.holds_memory = self._groups is not None
+        if settings["sealed"]:
+            # Forks map the same files of the host as this process; their pages must not come and go.
+            with suppress(OSError):
+                system.check(system.libc.mlockall(_MCL_CURRENT), "lock memory")
         credentials.no_new_privileges()
         seccomp.apply(seccomp.FilterPart.BEFORE)
         seccomp.prepared(seccomp.FilterPart.AFTER)

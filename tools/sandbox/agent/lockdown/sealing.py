@@ -24,6 +24,7 @@ _LEFT_OUT = frozenset(
     ("site-packages", "dist-packages", "test", "idlelib", "ensurepip", "tkinter", "turtledemo", "pydoc_data")
 )
 """Parts of the standard library that tests do not need."""
+_UNUSED = (".a", ".opt-1.pyc", ".opt-2.pyc")
 _RARE_LIBRARIES = ("_tkinter", "_test")
 
 
@@ -105,14 +106,14 @@ def _copy(host: str, path: str) -> None:
     state = os.lstat(host + path)
     if stat.S_ISDIR(state.st_mode):
         os.makedirs(path, exist_ok=True)
-        for name in os.listdir(host + path):
-            if name not in _LEFT_OUT and not name.startswith("config-") and not name.endswith((".a", ".opt-2.pyc")):
+        for name in os.listdir(host + path) if os.access(host + path, os.R_OK | os.X_OK) else ():
+            if name not in _LEFT_OUT and not name.startswith("config-") and not name.endswith(_UNUSED):
                 _copy(host, f"{path}/{name}")
     elif not os.path.lexists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if stat.S_ISLNK(state.st_mode):
             os.symlink(os.readlink(host + path), path)
-        elif stat.S_ISREG(state.st_mode):
+        elif stat.S_ISREG(state.st_mode) and os.access(host + path, os.R_OK):
             with open(host + path, "rb") as source, open(path, "xb") as target:
                 target.write(source.read())
             os.chmod(path, stat.S_IMODE(state.st_mode) & 0o555 | 0o444)
