@@ -58,4 +58,5 @@ def split_lines(text: str) -> list[str]:
 
 def without_end(line: str) -> str:
     r"""Return a line without `\n` or `\r\n` at its end."""
-    return line.removesuffix("\n").removesuffix("\r")
+    line = line[:-1] if line.endswith("\n") else line  # not `removesuffix`: a sandbox may have an older Python
+    return line[:-1] if line.endswith("\r") else line

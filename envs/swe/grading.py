@@ -158,13 +158,14 @@ class SWEGrader:
         batches = [] if blind is None else [[blind]]
         batches += [others[start : start + parallel] for start in range(0, len(others), parallel)]
         process_s = max(PROCESS_S, PATIENCE * calibration.seconds)
-        deadline = time.monotonic() + PROCESSES_AT_LIMIT * process_s
+        left_s = PROCESSES_AT_LIMIT * process_s
         evidence = Evidence([])
         for batch in batches:
             processes = [(process.hidden, process.forms, calibration.manner) for process in batch]
             with _turn(repository.key, alone=len(batch) == 1):
-                left_s = min(process_s, deadline - time.monotonic())
-                evidence.runs += self._run_all(repository, tree, processes, left_s)
+                began = time.monotonic()
+                evidence.runs += self._run_all(repository, tree, processes, min(process_s, left_s))
+                left_s -= time.monotonic() - began
             stands = any(map(evidence.stands, instance.fail_to_pass))
             if not to_the_end and (not stands or evidence.error or evidence.signs()):
                 return evidence
@@ -172,8 +173,8 @@ class SWEGrader:
         lost = [test for test in instance.pass_to_pass if test not in calibration.excused and evidence.fails(test)]
         if lost and not evidence.signs():
             # A changed test may have disturbed them. The deciding tests need no second run.
-            left_s = min(process_s, deadline - time.monotonic())
-            alone = self.run(repository, tree, hidden.within(files_of(lost)), (), calibration.manner, left_s)
+            own = hidden.within(files_of(lost))
+            alone = self.run(repository, tree, own, (), calibration.manner, min(process_s, left_s))
             evidence.alone = dict.fromkeys(alone.passed(lost), PASSING)
             evidence.runs.append(TestRun({}, tampered=alone.tampered, error=alone.error))
         return evidence

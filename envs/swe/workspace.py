@@ -162,7 +162,11 @@ class RepositoryWorkspace:
             after = apply_patch(texts, patch)
             for path, data in after.items():
                 content = contents.get(originals.get(path, path))
-                after[path] = encoded(path, data.decode(), content[1]) if content and b"\0" not in data else data
+                after[path] = (
+                    encoded(path, data.decode("utf-8", "surrogateescape"), content[1])
+                    if content and b"\0" not in data
+                    else data
+                )
         except PatchError as error:
             raise ToolError(f"The patch does not apply; nothing was changed: {error}") from error
         if not paths:
