@@ -146,8 +146,8 @@ class SWEGrader:
             repository: The instance.
             tree: The files to grade, with the tests restored.
             calibration: The calibration of the instance.
-            to_the_end: Run all processes even if the verdict is already known: the results so far speak against every
-                test that decides, or something was tampered with.
+            to_the_end: Run all processes even if the verdict is already known: the work mends no test that decides, or
+                something was tampered with.
         """
         hidden, instance = repository.hidden, repository.instance
         # Forms must be unpredictable, so they come from the operating system, not from the episode's seed.
@@ -166,8 +166,8 @@ class SWEGrader:
                 began = time.monotonic()
                 evidence.runs += self._run_all(repository, tree, processes, min(process_s, left_s))
                 left_s -= time.monotonic() - began
-            stands = any(map(evidence.stands, instance.fail_to_pass))
-            if not to_the_end and (not stands or evidence.error or evidence.signs()):
+            refuted = all(map(evidence.is_refuted, instance.fail_to_pass))
+            if not to_the_end and (refuted or evidence.error or evidence.signs()):
                 return evidence
         evidence.complete = True
         lost = [test for test in instance.pass_to_pass if test not in calibration.excused and evidence.fails(test)]
@@ -234,14 +234,18 @@ class Evidence:
         statuses = self.statuses(test)
         return test not in self.alone and (not statuses or any(status != PASSING for status in statuses))
 
-    def stands(self, test: str) -> bool:
-        """Whether no result so far speaks against a test, which may not have run in its true form yet."""
-        passed = test in self.alone or all(status == PASSING for status in self.statuses(test))
-        return passed and all(result.as_on_gold for result in self.changed(test))
+    def is_refuted(self, test: str) -> bool:
+        """Whether a test failed where it passes or fails elsewhere on correct code.
+
+        A test that passes where it should not proves nothing yet: it may have been tampered with, which `signs` shows
+        once its true form has run.
+        """
+        failed = any(status != PASSING for status in self.statuses(test))
+        return failed or any(result.status != PASSING and not result.as_on_gold for result in self.changed(test))
 
     def convinces(self, test: str) -> bool:
         """Whether a test passed in its true form every time, and in other forms behaved as on correct code."""
-        return not self.fails(test) and self.stands(test)
+        return not self.fails(test) and all(result.as_on_gold for result in self.changed(test))
 
     def signs(self) -> list[str]:
         """Return the signs of tampering.
