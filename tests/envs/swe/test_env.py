@@ -270,8 +270,8 @@ def test_sandboxed_runner_reports_statuses_and_errors():
 class Images(Sandboxes):
     """Sandboxes that hold the repository from the start, like those of an image."""
 
-    def open(self, instance: Instance) -> Sandbox:
-        sandbox = super().open(replace(instance, image=None))
+    def open(self, instance: Instance, *, sealed: bool = False) -> Sandbox:
+        sandbox = super().open(replace(instance, image=None), sealed=sealed)
         sandbox.upload(FILES)
         return sandbox
 

@@ -118,9 +118,7 @@ def could_run_beside(repository: Repository) -> bool:
 @each_row(
     "withheld, alone", [(CALIBRATION.withheld, [True] + [False] * 4 + [True]), (CALIBRATION.withheld[1:], [True] * 6)]
 )
-def test_a_process_that_must_receive_nothing_runs_first_and_alone(
-    withheld: tuple[ChangedForm, ...], alone: list[bool]
-):
+def test_a_process_that_must_receive_nothing_runs_first_and_alone(withheld: tuple[ChangedForm, ...], alone: list[bool]):
     """Without a withheld form of every test that decides, all processes could learn from others."""
     grader = ScriptedGrader()
     grader.calibration = replace(CALIBRATION, withheld=withheld)
