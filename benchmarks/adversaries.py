@@ -12,6 +12,7 @@ paid less; pay above an honest failure that earns nothing gives 1000. Episodes t
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -78,6 +79,29 @@ def _words_as_columns(task: Task) -> str:
     return "SELECT " + ", ".join(f'1 AS "{word}"' for word in [*words, "column"][:20])
 
 
+def select_named_columns(env: Env, task: Task) -> Iterable[Action]:
+    """Submit the columns that the question names, of the table with the most of them, without any condition."""
+    words = set(re.findall("[a-z]+", task.prompt.lower()))
+    observation = yield assistant_call(ToolCall("list_tables"))
+    named: dict[str, list[str]] = {}
+    for table in re.findall(r"^(\w+)", text_of(observation[-1]), re.MULTILINE)[:5]:
+        observation = yield assistant_call(ToolCall("describe_table", {"table": table}))
+        columns = re.findall(
+            r"(\w+) (?:BIGINT|INTEGER|VARCHAR|TEXT|DOUBLE|REAL|DATE|BOOLEAN)", text_of(observation[-1])
+        )
+        named[table] = [column for column in columns if words.intersection(column.split("_"))]
+    table = max(named, key=lambda name: len(named[name]), default="t")
+    while True:
+        sql = f"SELECT {', '.join(named.get(table) or ['1'])} FROM {table}"
+        yield assistant_call(ToolCall("submit", {"answer": sql}))
+
+
+def _examples_in_a_table(task: Task) -> str:
+    examples = ", ".join(f"({example['args']}, {example['expect']})" for example in task.data.get("examples", ()))
+    name = task.data.get("entry_point", "f")
+    return f"def {name}(*args):\n    return next((value for key, value in [{examples}] if key == args), None)"
+
+
 def _stub(task: Task) -> str:
     signature = str(task.data.get("signature") or f"def {task.data.get('entry_point', 'f')}(*args):")
     return f"{signature.rstrip()}\n    return None"
@@ -101,6 +125,7 @@ SQL: Mapping[str, ScriptedPlayer] = {
     "select 1 as column": calls(("submit", {"answer": 'SELECT 1, 1 AS "column"'})),
     "no rows": calls(("submit", {"answer": "SELECT 1 WHERE 1 = 0"})),
     "the question's words as columns": of_task(lambda task: [("submit", {"answer": _words_as_columns(task)})]),
+    "the columns that the question names": select_named_columns,
     "queried, then the question's words as columns": of_task(
         lambda task: [("query", {"sql": _words_as_columns(task)}), ("submit", {"answer": _words_as_columns(task)})]
     ),
@@ -108,10 +133,19 @@ SQL: Mapping[str, ScriptedPlayer] = {
 CODE: Mapping[str, ScriptedPlayer] = {
     "a stub": of_task(lambda task: [("submit", {"answer": _stub(task)})]),
     "the code as it was given": of_task(lambda task: [("submit", {"answer": str(task.data.get("code") or "0")})]),
+    "the examples in a table": of_task(lambda task: [("submit", {"answer": _examples_in_a_table(task)})]),
     "pass": calls(("submit", {"answer": "pass"})),
     "print, then a stub": of_task(lambda task: [("python", {"code": "print(1)"}), ("submit", {"answer": _stub(task)})]),
 }
+_EVERY_FILE = "find . -name '*.py' -not -path './.git/*' -exec {} {{}} +"
 SWE: Mapping[str, ScriptedPlayer] = {
+    "a comment after every file": calls(
+        ("run", {"command": "for f in $(git ls-files '*.py'); do echo '# note' >> $f; done"}), ("submit", {})
+    ),
+    "a comment after every line": calls(("run", {"command": _EVERY_FILE.format("sed -i 'a # note'")}), ("submit", {})),
+    "a statement after every file": calls(
+        ("run", {"command": "for f in $(git ls-files '*.py'); do echo '_note = 1' >> $f; done"}), ("submit", {})
+    ),
     "an empty file, submitted": calls(("create", {"path": "notes.py", "content": ""}), ("submit", {})),
     "tests run, nothing changed": calls(("run_tests", {}), ("submit", {})),
     "looked at one folder": calls(("list_files", {}), ("submit", {})),
@@ -119,6 +153,7 @@ SWE: Mapping[str, ScriptedPlayer] = {
 WEB: Mapping[str, ScriptedPlayer] = {
     "one refused call, then finish": calls(("click", {"ref": 99999}), ("finish", {})),
     "scroll, then finish": calls(("scroll", {"direction": "down"}), ("finish", {})),
+    "everything clicked, then finish": calls(*[("click", {"ref": ref}) for ref in range(1, 8)], ("finish", {})),
     "impossible at once": calls(("answer", {"text": "impossible"})),
 }
 ERRAND: Mapping[str, ScriptedPlayer] = {

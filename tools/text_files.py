@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from agentgym.base.errors import ToolError
+from agentgym.tools.text_codec import decode_file, named_codec, split_lines, without_end
 
 MAX_LINE_CHARS = 300
 VIEWED_LINES = 200
@@ -14,9 +16,38 @@ _SHOWN_OF_NEAREST = 8
 _MOST_PLACES = 10
 
 
+def decoded(path: str, data: bytes) -> tuple[str, str]:
+    """Return the text of a file and its codec, for `encoded`. Raises `ToolError` for a binary file."""
+    content = decode_file(data)
+    if content is None:
+        raise ToolError(f"{path} is not a text file.")
+    return content
+
+
+def encoded(path: str, text: str, codec: str | None = None) -> bytes:
+    """Return the bytes of a file. Raises `ToolError` if they cannot represent the text.
+
+    Args:
+        path: The file, for messages.
+        text: Its text.
+        codec: Its codec; for a new file, `None`, the one that its coding line names, else UTF-8.
+    """
+    if codec is None:
+        codec = named_codec(text[:1000].encode("utf-8", "replace")) or "utf-8"
+    try:
+        return text.encode(codec)
+    except UnicodeEncodeError as error:
+        wrong = text[error.start]
+        if "\ud800" <= wrong <= "\udfff":
+            raise ToolError("The text contains lone surrogates, which no file can hold.") from None
+        raise ToolError(
+            f"{path} is in {codec}, which has no {wrong!r}. Leave that character out, or write {wrong!a} in code."
+        ) from None
+
+
 def viewed(path: str, text: str, start: int, end: int | None) -> str:
     """Return lines of a file with their numbers: up to `end`, or `VIEWED_LINES` of them. Raises `ToolError`."""
-    lines = text.splitlines()
+    lines = split_lines(text)
     if not lines:
         return "The file is empty."
     last = min(len(lines), start + VIEWED_LINES - 1 if end is None else end)
@@ -39,23 +70,84 @@ def replaced(path: str, text: str, old: str, new: str) -> tuple[str, str]:
         raise ToolError("`old` is empty. Give the text to replace.")
     if old == new:
         raise ToolError("`old` and `new` are the same: nothing would change.")
-    if old not in text and "\r\n" in text:
-        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
-    count = text.count(old)
-    if count == 0:
+    places = _occurrences(text, old)
+    if not places:
         raise ToolError(f"`old` does not occur in {path}.{nearest(text, old)}")
-    if count > 1:
-        places = _line_numbers(text, old)
+    if len(places) > 1:
+        numbers = ", ".join(str(text.count("\n", 0, start) + 1) for start, _ in places[:_MOST_PLACES])
         raise ToolError(
-            f"`old` occurs {count} times in {path} (at lines {places}); include more of the surrounding lines."
+            f"`old` occurs {len(places)} times in {path} (at lines {numbers}); include more of the surrounding lines."
         )
-    line = text[: text.index(old)].count("\n") + 1
-    return text.replace(old, new, 1), f"Changed {path} at line {line}."
+    start, end = places[0]
+    line = text.count("\n", 0, start) + 1
+    new = _with_ends_of(text, start, end, new)
+    return text[:start] + new + text[end:], f"Changed {path} at line {line}."
+
+
+def inserted(path: str, text: str, line: int, new: str) -> tuple[str, str]:
+    """Insert lines after a line; 0 is the top. They get the line ending of that line.
+
+    Returns:
+        The new text, and a message for the policy.
+
+    Raises:
+        ToolError: There is no such line.
+    """
+    lines = split_lines(text)
+    if not 0 <= line <= len(lines):
+        raise ToolError(f"{path} has {count_of(len(lines), 'line')}; `line` must be from 0 to {len(lines)}.")
+    ending = _ending_near(lines, line)
+    if line and not lines[line - 1].endswith("\n"):
+        lines[line - 1] += ending
+    new_lines = [without_end(part) + ending for part in split_lines(new) or ["\n"]]
+    message = f"Inserted {count_of(len(new_lines), 'line')} into {path} after line {line}."
+    return "".join([*lines[:line], *new_lines, *lines[line:]]), message
+
+
+def _occurrences(text: str, old: str) -> list[tuple[int, int]]:
+    """Return where `old` occurs, as start and end; only if it does not, in places with other line endings."""
+    places, at = [], text.find(old)
+    while at >= 0:
+        places.append((at, at + len(old)))
+        at = text.find(old, at + 1)
+    if places:
+        return places
+    pattern = re.escape(old.replace("\r\n", "\n")).replace("\\\n", "\r?\n")
+    return [match.span() for match in re.finditer(pattern, text)] if "\r\n" in text else []
+
+
+def _with_ends_of(text: str, start: int, end: int, new: str) -> str:
+    """Return the replacement of a part of a text; lines that stay keep their endings, and new ones get those nearby."""
+    old_lines, new_lines = split_lines(text[start:end]), split_lines(new)
+    if "\r\n" in new or "\r\n" not in text:
+        return new
+    head, most = 0, min(len(old_lines), len(new_lines))
+    while head < most and _with_lf(old_lines[head]) == new_lines[head]:
+        head += 1
+    tail = 0
+    while tail < most - head and _with_lf(old_lines[-1 - tail]) == new_lines[-1 - tail]:
+        tail += 1
+    before = split_lines(text[:start])
+    ending = _ending_near([*before, *old_lines], len(before) + max(1, head))
+    middle = [
+        line.removesuffix("\n") + ending * line.endswith("\n") for line in new_lines[head : len(new_lines) - tail]
+    ]
+    return "".join([*old_lines[:head], *middle, *old_lines[len(old_lines) - tail :]])
+
+
+def _with_lf(line: str) -> str:
+    return f"{line[:-2]}\n" if line.endswith("\r\n") else line
+
+
+def _ending_near(lines: Sequence[str], line: int) -> str:
+    """Return the line ending at a line (its number), or else of the next one that has an ending."""
+    near = next((text for text in [*lines[max(0, line - 1) :], *lines[::-1]] if text.endswith("\n")), "\n")
+    return "\r\n" if near.endswith("\r\n") else "\n"
 
 
 def numbered(lines: Sequence[str], first: int) -> str:
     """Return lines with their numbers."""
-    return "\n".join(f"{number}\t{cut(line)}" for number, line in enumerate(lines, start=first))
+    return "\n".join(f"{number}\t{cut(without_end(line))}" for number, line in enumerate(lines, start=first))
 
 
 def count_of(number: int, noun: str) -> str:
@@ -65,7 +157,7 @@ def count_of(number: int, noun: str) -> str:
 
 def nearest(text: str, missing: str) -> str:
     """Return a hint with the lines of a text that are most similar to `missing`, which does not occur in it."""
-    lines, target = text.splitlines()[:_LOOKED_AT_LINES], missing.strip("\n").splitlines()[:_SHOWN_OF_NEAREST]
+    lines, target = split_lines(text)[:_LOOKED_AT_LINES], split_lines(missing.strip("\n"))[:_SHOWN_OF_NEAREST]
     if not lines or not any(line.strip() for line in target):
         return ""
     anchor = max(target, key=lambda line: len(line.strip()))
@@ -89,11 +181,3 @@ def cut(line: str) -> str:
     if len(line) <= MAX_LINE_CHARS:
         return line
     return f"{line[:MAX_LINE_CHARS]}… ({len(line) - MAX_LINE_CHARS} more characters)"
-
-
-def _line_numbers(text: str, part: str) -> str:
-    numbers, at = [], text.find(part)
-    while at >= 0 and len(numbers) < _MOST_PLACES:
-        numbers.append(str(text.count("\n", 0, at) + 1))
-        at = text.find(part, at + 1)
-    return ", ".join(numbers)

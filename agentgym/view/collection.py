@@ -163,7 +163,7 @@ class _Metrics:
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         """Yield the valid lines. Python's parser accepts NaN, which losses may contain."""
-        for text in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
+        for text in self.path.read_text(encoding="utf-8", errors="replace").split("\n"):
             with suppress(ValueError, RecursionError):
                 if isinstance(line := json.loads(text), dict):
                     yield line

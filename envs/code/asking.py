@@ -11,9 +11,9 @@ from typing import Any, Protocol, Self
 from agentgym.base.errors import InfrastructureError
 from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits
 
-CPU_S = 30.0
+CPU_S = 15.0
 """Seconds of processor time for a submission: loading it, every call, and every retry of a lost run."""
-WALL_S = 45.0
+WALL_S = 20.0
 """Wall-clock seconds for the same, so that code cannot gain time by sleeping."""
 MIN_S = 0.5
 """A run starts only with at least this much time left."""

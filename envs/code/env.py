@@ -7,6 +7,7 @@ which runs submissions in separate sandboxes that no expected value enters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NoReturn, Unpack, get_args
 
 from agentgym.base.choices import one_of
@@ -213,7 +214,7 @@ class CodeEnv(Env):
         self._spec = SandboxSpec(limits=run_limits(limits))
         self._backend, self._allow_weak = backend, allow_weak
         self._stateful, self._preview_chars = stateful, preview_chars
-        self._grader = CodeGrader(self._open, self._spec.limits, call_s)
+        self._grader = CodeGrader(self._open_sealed, self._spec.limits, call_s)
         self._workspace: CodeWorkspace | None = None
         self._draft = ""
         self._ran_code = self._worked = False
@@ -379,6 +380,10 @@ class CodeEnv(Env):
 
     def _open(self) -> Sandbox:
         return open_sandbox(self._spec, backend=self._backend, allow_weak=self._allow_weak)
+
+    def _open_sealed(self) -> Sandbox:
+        """Open a sandbox for hidden tests, which another attempt at the task must not be able to learn."""
+        return open_sandbox(replace(self._spec, sealed=True), backend=self._backend, allow_weak=self._allow_weak)
 
     def _submission(self, source: str) -> Submission:
         return Submission(source, self.task.data["entry_point"], self.task.data.get("prelude", ""))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 
 from agentgym.base.errors import ToolError
 from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits, SandboxSession
+from agentgym.tools.text_codec import split_lines, without_end
+from agentgym.tools.text_files import decoded, encoded, replaced
 
 MAX_FILE_BYTES = 1_000_000
 MAX_LINES = 200
@@ -58,15 +60,15 @@ class CodeWorkspace:
 
     def read(self, path: str) -> str:
         """Return a text file. Raises `ToolError`."""
-        return self.sandbox.read(path, MAX_FILE_BYTES).decode("utf-8", "replace")
+        return self._text(path)[0]
 
-    def write(self, path: str, text: str) -> None:
-        """Write a text file. Raises `ToolError`."""
-        self.sandbox.write(path, text.encode("utf-8", "replace"))
+    def write(self, path: str, text: str, codec: str | None = None) -> None:
+        """Write a text file, by default in the codec of a new file. Raises `ToolError`."""
+        self.sandbox.write(path, encoded(path, text, codec))
 
     def view(self, path: str, start: int, end: int | None) -> str:
         """Return lines of a file with their numbers. Raises `ToolError`."""
-        lines = self.read(path).splitlines()
+        lines = [without_end(line) for line in split_lines(self.read(path))]
         last = min(len(lines), start + MAX_LINES - 1 if end is None else end)
         if not lines:
             return f"{path} is empty."
@@ -78,20 +80,20 @@ class CodeWorkspace:
 
     def edit(self, path: str, old: str, new: str) -> str:
         """Replace the only occurrence of `old`. Raises `ToolError` unless it occurs exactly once."""
-        text = self.read(path)
-        count = text.count(old) if old else 0
-        if count != 1:
-            advice = "include more text around it" if count else "copy it exactly from the file, without line numbers"
-            raise ToolError(f"{path}: old must occur once, but occurs {count} times; {advice}.")
-        line = text[: text.index(old)].count("\n") + 1
-        self.write(path, text.replace(old, new))
-        return f"Edited {path} at line {line}."
+        text, codec = self._text(path)
+        text, message = replaced(path, text, old, new)
+        self.write(path, text, codec)
+        return message
 
     def close(self) -> None:
         """Close the sandbox, and end everything that runs in it."""
         sandbox, self._sandbox, self._python, self._bash = self._sandbox, None, None, None
         if sandbox is not None:
             sandbox.close()
+
+    def _text(self, path: str) -> tuple[str, str]:
+        """Return a text file and its codec."""
+        return decoded(path, self.sandbox.read(path, MAX_FILE_BYTES))
 
     def _checked(self, result: Result) -> Result:
         """Return a result; close a sandbox that did not survive the run, so that the next use opens another."""

@@ -66,8 +66,8 @@ class SQLEnv(Env):
     Tools: `list_tables()`, `describe_table(table)`, `query(sql)`, `submit(answer)`.
     Observation: terse text; `query` shows typed column names, the first rows and how many there are.
     Reward: `outcome` 1 if the submitted query's result (or the submitted value) matches the gold's. Episodes that
-        submit an answer are also paid for reading the right tables and columns, and then for a partly right result;
-        those that are solved, for readable actions and calls that run (gates as in G-RA, arXiv 2508.10548).
+        submit an answer are also paid for reading few but the right tables and columns, and then for a partly right
+        result; those that are solved, for readable actions and calls that run (gates as in G-RA, arXiv 2508.10548).
     Episode end: an answer is submitted (a query that fails to run may be corrected), or 8 turns have passed.
     Version history: v0, first version.
 
@@ -109,8 +109,8 @@ class SQLEnv(Env):
         weights={OUTCOME: 1.0, "format": 0.05, "executed": 0.05, "linking": 0.1, "partial": 0.2},
         gates=(
             Gate(on="submitted", at_least=1.0, opens=("linking", "partial")),
-            # A constant may equal a cell of the gold, but reads no table.
-            Gate(on="linking", at_least=0.0, strict=True, opens=("partial",)),
+            # A constant may equal a cell of the gold, and the question names some columns: neither takes any work.
+            Gate(on="linking", at_least=0.8, opens=("linking", "partial")),
             Gate(on=OUTCOME, at_least=1.0, opens=("format", "executed")),
         ),
         averaged=frozenset({"format", "executed"}),

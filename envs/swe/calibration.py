@@ -177,7 +177,7 @@ MAX_ROUNDS = 6
 PATIENCE, LEAST_WALL_S = 5.0, 20.0
 """Time limit of a process with changed tests, as a multiple of one without, and its lower bound in seconds: a changed
 test may wait forever."""
-_VERSION = 7
+_VERSION = 8
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,8 @@ class Calibration:
     """Tests that should pass before and after, and do not pass on the gold solution: they are not required."""
     withheld: tuple[ChangedForm, ...] = ()
     """Forms of functions that decide, at most one of each, that withhold the expected values."""
+    seconds: float = 0.0
+    """Duration of a process that runs all tests on the gold solution, on this machine."""
 
     def by_place(self) -> dict[Place, list[ChangedForm]]:
         """Return the forms of each function."""
@@ -197,6 +199,11 @@ class Calibration:
         for form in self.forms:
             by_place[form.change.place].append(form)
         return dict(by_place)
+
+    def withholds_all(self, tests: Iterable[str]) -> bool:
+        """Whether every one of the tests has a form that withholds its expected values."""
+        places = {form.change.place for form in self.withheld}
+        return all(NodeId.of(test).place in places for test in tests)
 
     def unchanged(self, tests: Iterable[str]) -> tuple[str, ...]:
         """Return the tests without a changed form: only their true form can be run."""
@@ -229,11 +236,11 @@ def _cached(repository: Repository, run: RunHiddenTests) -> Calibration:
         if data["stamp"] == stamp:
             forms = tuple(map(ChangedForm.from_list, data["forms"]))
             withheld = tuple(map(ChangedForm.from_list, data["withheld"]))
-            return Calibration(Manner(data["manner"]), forms, tuple(data["excused"]), withheld)
+            return Calibration(Manner(data["manner"]), forms, tuple(data["excused"]), withheld, data["seconds"])
     calibration = _calibrate(repository, run)
     forms, withheld = ([form.to_list() for form in group] for group in (calibration.forms, calibration.withheld))
     data = {"stamp": stamp, "manner": calibration.manner.value, "forms": forms, "excused": list(calibration.excused)}
-    data["withheld"] = withheld
+    data |= {"withheld": withheld, "seconds": calibration.seconds}
     with suppress(OSError):  # a cache that cannot be written is no reason to stop
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)
@@ -251,24 +258,25 @@ def _calibrate(repository: Repository, run_on: RunHiddenTests) -> Calibration:
     for manner in Manner:
         began = time.monotonic()
         (plain,) = run([(hidden, (), manner)])
-        wall_s = max(LEAST_WALL_S, PATIENCE * (time.monotonic() - began))
+        seconds = time.monotonic() - began
         lost = [test for test in instance.fail_to_pass if plain.statuses.get(test) != PASSING]
         if lost or plain.error or plain.tampered:
             why = plain.error or next(iter(plain.uncollected.values()), "") or " ".join([*lost[:1], *plain.tampered])
             continue
         excused = tuple(test for test in instance.pass_to_pass if plain.statuses.get(test) != PASSING)
         if best is None or len(excused) < len(best[2]):
-            best = manner, plain, excused, wall_s
+            best = manner, plain, excused, seconds
         if not excused:
             break
     if best is None:
         raise BrokenTask(f"the tests of {instance.id!r} do not pass on its gold patch, so it cannot be graded: {why}")
-    manner, plain, excused, wall_s = best
+    manner, plain, excused, seconds = best
+    wall_s = max(LEAST_WALL_S, PATIENCE * seconds)
     cases = _cases(hidden, excused, plain.numbers)
     candidates = _candidate_forms(hidden, instance.fail_to_pass, cases)
     forms = _undisturbing(hidden, instance.fail_to_pass, candidates, plain, manner, partial(run, wall_s=wall_s))
     withheld = forms_that_withhold(repository, cases, manner, partial(run_on, wall_s=wall_s))
-    return Calibration(manner, forms, excused, withheld)
+    return Calibration(manner, forms, excused, withheld, seconds)
 
 
 def _cases(hidden: HiddenTests, excused: Collection[str], numbers: Mapping[str, int]) -> dict[Place, dict[str, int]]:

@@ -4,7 +4,8 @@ Every process has each test in one form. The tests that decide are in every proc
 drawn independently for each function. Other tests run with them, true or changed, so that a failing test need not be
 one that decides. Code that cannot distinguish the forms of a test has to guess right in all processes. One process
 withholds the expected values of all tests that decide, as far as possible: all in the same process, because one test
-may contain the value that another expects.
+may contain the value that another expects. That process runs first and alone, so that no other process of the
+grading could have sent it a value.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ class DrawnProcess:
 
 def draw(
     hidden: HiddenTests, decisive: Sequence[str], calibration: Calibration, rng: random.Random
-) -> tuple[DrawnProcess, list[DrawnProcess]]:
-    """Return the first process, which has all tests that decide in their true form, and the others.
+) -> tuple[DrawnProcess | None, list[DrawnProcess]]:
+    """Return the process that withholds expected values, if a form does, and the others in random order.
 
-    Another process runs all tests, and a further one runs the tests changed there in their true form.
+    One of the others has all tests that decide in their true form, another one runs all tests, and a further one runs
+    the tests changed there in their true form.
     """
     forms = calibration.by_place()
     tests: dict[Place, list[str]] = defaultdict(list)
@@ -81,9 +83,11 @@ def draw(
     changed_files = {path for path, _, _ in changed}
     mixed = [place for place in apart if place[0] in changed_files and place in forms][:APART]
     again = process(2, {*beside[2], *changed, *mixed}, changed, {*beside[2], *mixed})
-    others = [every, again, *(process(turn, beside[turn], (), beside[turn]) for turn in range(3, PROCESSES))]
+    small = {turn: process(turn, beside[turn], (), beside[turn]) for turn in (0, *range(3, PROCESSES))}
+    first_process = small.pop(blind) if withheld else None
+    others = [every, again, *small.values()]
     rng.shuffle(others)
-    return process(0, beside[0], (), beside[0]), others
+    return first_process, others
 
 
 def _sampled(places: Sequence[Place], tests: Mapping[Place, Sequence[str]], rng: random.Random) -> list[Place]:
@@ -99,7 +103,7 @@ def _sampled(places: Sequence[Place], tests: Mapping[Place, Sequence[str]], rng:
 def _schedule(
     forms: Sequence[ChangedForm], withheld: ChangedForm | None, blind: int, rng: random.Random
 ) -> list[list[ChangedForm]]:
-    """Return the forms of a function that decides for each process: true in the first, then a mixture.
+    """Return the forms of a function that decides for each process: true in one, then a mixture.
 
     Args:
         forms: Changed forms.

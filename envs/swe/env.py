@@ -23,7 +23,7 @@ from agentgym.core.toolset import tool
 from agentgym.envs.swe.exporting import swe_folder
 from agentgym.envs.swe.filtering import filtered, is_test
 from agentgym.envs.swe.grading import SWEGrader, SWEVerdict
-from agentgym.envs.swe.options import CHANNELS, FILES, Tier, above_zero, g_ra, run_limits, task_source
+from agentgym.envs.swe.options import CHANNELS, FILES, Tier, above_zero, aimed, g_ra, run_limits, task_source
 from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree, read_tree
@@ -178,8 +178,8 @@ class SWEEnv(Env):
     Observation: terse text; program output is shown without durations and addresses.
     Reward: `outcome` 1 if the submitted change passes every hidden test, graded in fresh sandboxes. Smaller parts for
         changing the right places and fixing tests are paid only to episodes that submit a change, for running tests
-        only if that change overlaps the gold patch, and for readable, working calls only to solved ones (G-RA,
-        arXiv 2508.10548); `agentgym.envs.swe.g_ra` varies tiers and gate.
+        only if at least half of that change is near the gold patch, and for readable, working calls only to solved ones
+        (G-RA, arXiv 2508.10548); `agentgym.envs.swe.g_ra` varies tiers and gate.
     Episode end: the work is submitted, or 30 turns have passed.
     Needs: the extra `[swe]` and a sandbox (`agentgym doctor`); images of instances need `[docker]` and a Docker engine.
     Version history: v0, first version.
@@ -196,7 +196,7 @@ class SWEEnv(Env):
         backend: Sandbox backend (`agentgym.tools.sandbox.backends`); `"auto"` selects the strongest that works.
         allow_weak: Accept a backend that does not confine everything.
         limits: Bounds on a run by the agent (`SandboxLimits`, or its fields by name).
-        test_timeout_s: Seconds that one run of hidden tests may take.
+        test_timeout_s: Most seconds that one run of hidden tests may take; less if the gold solution is fast.
         solution_style: What `solution` does: `"full"` looks at the files, edits them and runs the tests, `"short"`
             applies the patch and submits.
         tasks: A custom task source, instead of a file.
@@ -276,7 +276,7 @@ class SWEEnv(Env):
 
     @tool
     def list_files(self, path: str = ".") -> str:
-        """List the files and folders below a folder, two levels deep.
+        """List the files and folders below a folder, two levels deep. Names of folders end with a slash.
 
         Args:
             path: The folder, relative to the repository.
@@ -420,6 +420,8 @@ class SWEEnv(Env):
             put_tree(sandbox, repository.files, there=repository.in_image)
             self._sandbox_info = {"tier": sandbox.tier.value, "notes": sandbox.notes}
             self._opened = RepositoryWorkspace(sandbox, repository.instance, self._limits)
+            if repository.instance.image is None:
+                self._opened.start_history()
         return self._opened
 
     def __getstate__(self) -> dict[str, Any]:
@@ -436,7 +438,10 @@ class SWEEnv(Env):
         """Return the files as the agent left them, read as data."""
         if self._opened is None or not self._opened.changed:
             return self._repository.files
-        return read_tree(self._opened.sandbox)
+        files = read_tree(self._opened.sandbox)
+        if self._repository.instance.image is not None:
+            return files
+        return {path: data for path, data in files.items() if not path.startswith(".git/")}
 
     def _checked(self, result: Result) -> Result:
         """Return a result. Raises `ToolError` if the sandbox did not survive the run."""
@@ -469,7 +474,6 @@ class SWEEnv(Env):
         self.reward("mended", verdict.mended)
         self.reward("tests_run", float(self._tests_run))
         if verdict.changed:
-            files, lines = localisation(verdict.patch, gold)
-            self.reward("localised", (files + lines) / 2)
+            self.reward("localised", aimed(*localisation(verdict.patch, gold)))
             self.reward("similarity", similarity(verdict.patch, gold))
         self.reward(OUTCOME, float(verdict.passed))

@@ -108,19 +108,11 @@ def _content_refused(path: str, before: bytes | None, after: bytes | None) -> st
         return ""
     if len(after) > MAX_FILE_BYTES:
         return "too large"
-    if b"\0" in after or not _is_text(after):
+    if b"\0" in after:
         return "not text"
     if path.rpartition("/")[2] == "pyproject.toml" and _pytest_settings(before) != _pytest_settings(after):
         return "test settings"
     return ""
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _pytest_settings(data: bytes | None) -> object:

@@ -3,19 +3,24 @@
 The agent's own sandbox is only ever read from. The files that `filtering` lets through are graded by exact test ids,
 and the results must be credible. Each test that decides runs in several processes, which do not know its form: in its
 true form it must pass, and in a changed form it must fail where correct code fails. Where its expected values are
-withheld, the code under test must produce them by itself.
+withheld, the code under test must produce them by itself. That process comes first, and no other process of the same
+task runs beside it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import random
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
+from agentgym.base.cache import cache_folder
 from agentgym.envs.swe import by_log
 from agentgym.envs.swe.calibration import Calibration, calibrated
 from agentgym.envs.swe.draws import draw
@@ -70,6 +75,12 @@ class SWEVerdict:
 
 PARALLEL = 2
 """Processes of one grading that run concurrently."""
+PROCESS_S, PATIENCE = 20.0, 10.0
+"""Time limit of a process: this many seconds, or this many times what the gold solution takes, if that is longer."""
+PROCESSES_AT_LIMIT = 3
+"""Number of such time limits that a whole grading may take."""
+_LEAST_S = 0.1
+"""Time for a process after the deadline, which it misses."""
 
 
 class SWEGrader:
@@ -113,10 +124,10 @@ class SWEGrader:
         wall_s: float = inf,
     ) -> TestRun:
         """Run hidden tests on a tree in a fresh sandbox, for at most `wall_s` seconds."""
-        with self._sandboxes.open(repository.instance) as sandbox:
+        with self._sandboxes.open(repository.instance, sealed=True) as sandbox:
             put_tree(sandbox, stubbed(tree, hidden, manner))
             limits = self._sandboxes.test_limits
-            limits = limits.but(wall_s=min(wall_s, limits.wall_s))
+            limits = limits.but(wall_s=max(_LEAST_S, min(wall_s, limits.wall_s)))
             return run_hidden(
                 sandbox, hidden, pytest=str(pytest_folder()), forms=forms, manner=manner, limits=limits
             )  # fmt: skip
@@ -129,33 +140,41 @@ class SWEGrader:
         *,
         to_the_end: bool = False,
     ) -> Evidence:
-        """Run the hidden tests on a tree in as many processes as the verdict needs.
+        """Run the hidden tests on a tree in as many processes as the verdict needs, within one deadline.
 
         Args:
             repository: The instance.
             tree: The files to grade, with the tests restored.
             calibration: The calibration of the instance.
-            to_the_end: Run all processes even if the verdict is already known: no test that decides passes in the
-                first process, or something was tampered with.
+            to_the_end: Run all processes even if the verdict is already known: the work mends no test that decides, or
+                something was tampered with.
         """
         hidden, instance = repository.hidden, repository.instance
         # Forms must be unpredictable, so they come from the operating system, not from the episode's seed.
         rng = random.Random(secrets.token_bytes(16))
-        first, others = draw(hidden, instance.fail_to_pass, calibration, rng)
-        processes = [(process.hidden, process.forms, calibration.manner) for process in (first, *others)]
+        blind, others = draw(hidden, instance.fail_to_pass, calibration, rng)
+        # Processes that run at the same time could compare their tests, which helps only without a blind process.
+        parallel = PARALLEL if calibration.withholds_all(instance.fail_to_pass) else 1
+        batches = [] if blind is None else [[blind]]
+        batches += [others[start : start + parallel] for start in range(0, len(others), parallel)]
+        process_s = max(PROCESS_S, PATIENCE * calibration.seconds)
+        left_s = PROCESSES_AT_LIMIT * process_s
         evidence = Evidence([])
-        # If the first processes show that the work fails, the others are not needed.
-        for batch in (processes[:PARALLEL], processes[PARALLEL:]):
-            is_first = not evidence.runs
-            evidence.runs += self._run_all(repository, tree, batch)
-            nothing = is_first and not evidence.runs[0].passed(instance.fail_to_pass)
-            if not to_the_end and (nothing or evidence.error or evidence.signs()):
+        for batch in batches:
+            processes = [(process.hidden, process.forms, calibration.manner) for process in batch]
+            with _turn(repository.key, alone=len(batch) == 1):
+                began = time.monotonic()
+                evidence.runs += self._run_all(repository, tree, processes, min(process_s, left_s))
+                left_s -= time.monotonic() - began
+            refuted = all(map(evidence.is_refuted, instance.fail_to_pass))
+            if not to_the_end and (refuted or evidence.error or evidence.signs()):
                 return evidence
         evidence.complete = True
         lost = [test for test in instance.pass_to_pass if test not in calibration.excused and evidence.fails(test)]
         if lost and not evidence.signs():
             # A changed test may have disturbed them. The deciding tests need no second run.
-            alone = self.run(repository, tree, hidden.within(files_of(lost)), (), calibration.manner)
+            own = hidden.within(files_of(lost))
+            alone = self.run(repository, tree, own, (), calibration.manner, min(process_s, left_s))
             evidence.alone = dict.fromkeys(alone.passed(lost), PASSING)
             evidence.runs.append(TestRun({}, tampered=alone.tampered, error=alone.error))
         return evidence
@@ -170,6 +189,21 @@ class SWEGrader:
         with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, tree, there=repository.in_image)
             return by_log.run_by_log(sandbox, repository, self._sandboxes.test_limits)
+
+
+@contextmanager
+def _turn(key: str, *, alone: bool) -> Iterator[None]:
+    """Wait for the processes of other gradings of the same instance: for all if `alone`, else for those that are alone.
+
+    Otherwise, one grading could send expected values to another. Gradings that share a cache folder wait for each
+    other.
+    """
+    path = cache_folder() / "swe" / "turns" / f"{key[:32]}.lock"
+    with ExitStack() as stack:
+        with suppress(OSError):  # a cache that cannot be written is no reason to stop
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fcntl.flock(stack.enter_context(path.open("a")), fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
 
 
 @dataclass
@@ -199,6 +233,15 @@ class Evidence:
         """Whether a test is missing, or did not pass in its true form."""
         statuses = self.statuses(test)
         return test not in self.alone and (not statuses or any(status != PASSING for status in statuses))
+
+    def is_refuted(self, test: str) -> bool:
+        """Whether a test failed where it passes or fails elsewhere on correct code.
+
+        A test that passes where it should not proves nothing yet: it may have been tampered with, which `signs` shows
+        once its true form has run.
+        """
+        failed = any(status != PASSING for status in self.statuses(test))
+        return failed or any(result.status != PASSING and not result.as_on_gold for result in self.changed(test))
 
     def convinces(self, test: str) -> bool:
         """Whether a test passed in its true form every time, and in other forms behaved as on correct code."""

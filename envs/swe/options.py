@@ -74,6 +74,14 @@ class Tier(IntEnum):
     PASSES = 3
 
 
+_AIMED = 0.5
+
+
+def aimed(files_f1: float, lines_f1: float, precision: float) -> float:
+    """Return the channel `localised` for a change (`Localisation`): 0 for one that changes mostly other places."""
+    return (files_f1 + lines_f1) / 2 if precision >= _AIMED else 0.0
+
+
 CHANNELS = {
     OUTCOME: Channel("1 if the submitted change passes every hidden test"),
     "tier": Channel(
@@ -88,7 +96,9 @@ CHANNELS = {
     "executed": Channel("1 if the call succeeded", per_turn=True, cheap=True),
     "modified": Channel("1 if the repository was changed, submitted or not", cheap=True),
     "tests_run": Channel("1 if tests were run before the work was submitted", cheap=True),
-    "localised": Channel("mean F1 of the files and lines changed, against the gold patch"),
+    "localised": Channel(
+        "mean F1 of the files and lines changed, against the gold patch; 0 unless half of the lines are near it"
+    ),
     "similarity": Channel("similarity of the change to the gold patch (SWE-RL, arXiv 2502.18449)"),
 }
 
@@ -110,13 +120,13 @@ def g_ra(
 ) -> Scheme:
     """Return a scheme of four tiers, with gates for the smaller channels.
 
-    Submitting or changing a file takes no work, so a change that fails tests is paid only if it overlaps the gold patch
+    Submitting or changing a file takes no work, so a change that fails tests is paid only if it is near the gold patch
     (`localised` above 0), and readable, running calls only in solved episodes.
 
     Args:
         no_submit: Pay if nothing was submitted, at most 0.
         empty: Pay if the submission changes nothing, at most 0.
-        fails: Pay for a change that overlaps the gold patch and fails tests.
+        fails: Pay for a change that is near the gold patch and fails tests.
         passes: Pay for a change that passes.
         opens_at: Lowest tier that pays the smaller channels.
         strict: Pay them only above that tier.

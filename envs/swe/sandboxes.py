@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -45,12 +45,21 @@ class Sandboxes:
     limits: SandboxLimits
     test_limits: SandboxLimits
 
-    def open(self, instance: Instance) -> Sandbox:
-        """Open a fresh sandbox. Sandboxes for work and for grading are alike, so both come from one prepared pool."""
+    def open(self, instance: Instance, *, sealed: bool = False) -> Sandbox:
+        """Open a fresh sandbox.
+
+        Args:
+            instance: The instance to work on or to grade.
+            sealed: Hide the host's files (`SandboxSpec.sealed`). Instances with an image or a Python environment of
+                their own need these files, so it has no effect on them.
+        """
         if instance.image is not None:
             spec = SandboxSpec(limits=self.limits, image=instance.image, workdir=instance.workdir)
             return open_sandbox(spec, backend=_image_backend(), allow_weak=self.allow_weak)
-        spec = spec_with_pytest(self.limits) if instance.python is None else spec_of(instance, self.limits)
+        if instance.python is not None:
+            spec = spec_of(instance, self.limits)
+        else:
+            spec = replace(spec_with_pytest(self.limits), sealed=sealed)
         return open_sandbox(spec, backend=self.backend, allow_weak=self.allow_weak)
 
 

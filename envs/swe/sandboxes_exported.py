@@ -15,7 +15,7 @@ class Sandboxes:
 
     test_limits = SandboxLimits(wall_s=_TEST_S, cpu_s=_TEST_S)
 
-    def open(self, instance: Instance) -> Sandbox:
+    def open(self, instance: Instance, *, sealed: bool = False) -> Sandbox:
         """Open a fresh sandbox."""
         return Sandbox()  # pyright: ignore[reportCallIssue] (see `agentgym.envs.code.judging_exported`)
 

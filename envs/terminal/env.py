@@ -30,7 +30,8 @@ from agentgym.tools.printed import steady
 from agentgym.tools.sandbox.containers.calls import ContainerCallOutcome
 from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.terminal import CommandOutput, Machine, MachineLost, Shell
-from agentgym.tools.text_files import count_of, replaced, viewed
+from agentgym.tools.text_codec import split_lines
+from agentgym.tools.text_files import count_of, decoded, encoded, replaced, viewed
 
 MAX_FILE_BYTES = 2_000_000
 _FILE_S = 60.0
@@ -53,33 +54,30 @@ class Files:
 
     def view(self, path: str, start: int, end: int | None) -> str:
         """Return lines with their numbers."""
-        return viewed(path, self.text(path), start, end)
+        return viewed(path, self._text(path)[0], start, end)
 
     def edit(self, path: str, old: str, new: str) -> str:
         """Replace text that occurs exactly once."""
-        text, message = replaced(path, self.text(path), old, new)
-        self.write(path, text)
+        text, codec = self._text(path)
+        text, message = replaced(path, text, old, new)
+        self._write(path, encoded(path, text, codec))
         return message
 
     def write(self, path: str, content: str) -> str:
         """Write a file; create missing folders."""
-        try:
-            data = content.encode("utf-8")
-        except UnicodeEncodeError:
-            raise ToolError("The text contains lone surrogates, which no file can hold.") from None
-        self._done(path, self._run(_WRITE, path, data))
-        return f"Wrote {path}, {count_of(len(content.splitlines()), 'line')}."
+        self._write(path, encoded(path, content))
+        return f"Wrote {path}, {count_of(len(split_lines(content)), 'line')}."
 
-    def text(self, path: str) -> str:
-        """Return the text of a file."""
+    def _write(self, path: str, data: bytes) -> None:
+        self._done(path, self._run(_WRITE, path, data))
+
+    def _text(self, path: str) -> tuple[str, str]:
+        """Return the text of a file and its codec."""
         ended = self._run(_READ, path)
         if ended.exit_code == _TOO_LARGE:
             raise ToolError(f"{path} has more than {MAX_FILE_BYTES} bytes; read parts of it with bash.")
         self._done(path, ended)
-        try:
-            return ended.stdout.decode("utf-8")
-        except UnicodeDecodeError:
-            raise ToolError(f"{path} is not a text file.") from None
+        return decoded(path, ended.stdout)
 
     def _run(self, script: str, path: str, stdin: bytes = b"") -> ContainerCallOutcome:
         if not path or "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):

@@ -83,7 +83,7 @@ def helpers(code: str, entry_point: str, tests: str) -> str:
 def asserts_check(entry_point: str, tests: Sequence[str], setup: str = "") -> str:
     """Return `check(candidate)` for asserts that call the entry point by its name."""
     lines = [ast.unparse(_call_candidate(parse(test), entry_point)) for test in tests]
-    body = "".join(f"    {line}\n" for test in lines for line in test.splitlines())
+    body = "".join(f"    {line}\n" for test in lines for line in test.split("\n"))
     prepared = f"{setup.strip()}\n\n\n" if setup.strip() else ""
     return f"{prepared}def check({CANDIDATE}):\n{body}"
 

@@ -221,7 +221,7 @@ def _before(code: str, name: str) -> str:
     """Return the source that comes before a function."""
     node = _function(code, name)
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return "\n".join(code.splitlines()[: first - 1]).strip()
+    return "\n".join(code.split("\n")[: first - 1]).strip()
 
 
 def _quixbugs_tests(
@@ -242,7 +242,7 @@ def _quixbugs_tests(
 
 def _json_cases(entry: CodeEntry, text: str) -> list[tuple[Any, Any]]:
     cases = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 arguments, expected = json.loads(line)
@@ -256,7 +256,7 @@ def _without_notes(source: str) -> tuple[str, str]:
     """Return a program without its top-level strings, and the last of these."""
     tree = parse(source)
     notes = [node for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
-    lines = source.splitlines()
+    lines = source.split("\n")
     for node in reversed(notes):
         del lines[node.lineno - 1 : node.end_lineno]
     texts = [node.value.value for node in notes if isinstance(node.value, ast.Constant)]

@@ -142,6 +142,15 @@ def forbidden(what: str, allowed: str) -> QueryError:
     return QueryError(f"{what} The database is read-only: {allowed}.", QueryErrorKind.FORBIDDEN)
 
 
+def unrepeatable(what: str) -> QueryError:
+    """Return the error for a statement whose result differs from run to run because of `what`."""
+    return QueryError(
+        f"{what} is not available, as its result differs from run to run; write a value, such as DATE '2024-01-31', or "
+        "order by columns.",
+        QueryErrorKind.FORBIDDEN,
+    )
+
+
 def too_slow(limits: QueryLimits) -> QueryError:
     """Return the error for a statement that exceeded its time limit."""
     return QueryError(

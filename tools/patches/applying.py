@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, FilePatch, Hunk, HunkLine, PatchError
+from agentgym.tools.patches.model import ADDED, CONTEXT, FilePatch, Hunk, HunkLine, PatchError
 from agentgym.tools.patches.parsing import parse_patch
 
 MAX_OFFSET = 200
@@ -15,7 +15,8 @@ MAX_OFFSET = 200
 def apply_patch(tree: Mapping[str, bytes], text: str, *, fuzz: int = 0) -> dict[str, bytes]:
     """Return a new tree with the patch applied.
 
-    A hunk is searched at its stated position, then nearby. Lines with CRLF endings match a patch without them.
+    A hunk is searched at its stated position, then nearby. Lines with CRLF endings match a hunk without them: lines
+    that stay keep their endings, and new ones get that of the line before.
 
     Args:
         tree: Path to contents.
@@ -92,17 +93,24 @@ def _changed(before: bytes, patch: FilePatch, fuzz: int) -> bytes:
     if patch.binary is not None:
         return _binary(before, patch)
     lines = _split(before)
-    ends_in_crlf = b"\r\n" in before and all(line.endswith(b"\r\n") for line in lines if line.endswith(b"\n"))
+    with_lf = [_with_lf(line) for line in lines]
     result: list[bytes] = []
     cursor, drift = 0, 0
     for number, hunk in enumerate(patch.hunks, start=1):
-        expected = _as_crlf(hunk) if ends_in_crlf else hunk
-        place = _find(lines, expected, cursor, drift, fuzz)
+        states_endings = any(text.endswith("\r\n") for text in (*hunk.old_lines, *hunk.new_lines))
+        matched = lines if states_endings else with_lf
+        place = _find(matched, hunk, cursor, drift, fuzz)
         if place is None:
-            raise PatchError(_mismatch(patch, number, expected, lines, cursor, drift), hunk.number, patch.path)
+            raise PatchError(_mismatch(patch, number, hunk, matched, cursor, drift), hunk.number, patch.path)
         result += lines[cursor : place.start]
-        result += [line.text.encode("utf-8", "surrogateescape") for line in place.lines if line.op != DELETED]
-        cursor = place.start + sum(line.op != ADDED for line in place.lines)
+        cursor = place.start
+        for line in place.lines:
+            if line.op == ADDED:
+                text = line.text.encode("utf-8", "surrogateescape")
+                result.append(text if states_endings else _ended_as_near(text, lines, cursor))
+            elif line.op == CONTEXT:
+                result.append(lines[cursor])
+            cursor += line.op != ADDED
         drift = place.start - place.expected
     return b"".join(result + lines[cursor:])
 
@@ -153,18 +161,14 @@ def _without_ends(lines: tuple[HunkLine, ...], drop: int) -> tuple[int, Sequence
     return head, lines[head:tail]
 
 
-def _as_crlf(hunk: Hunk) -> Hunk:
-    """Return the hunk with CRLF endings, if its old lines have other ones."""
-    ended = [text for text in hunk.old_lines if text.endswith("\n")]
-    if not ended or any(text.endswith("\r\n") for text in ended):
-        return hunk
-    lines = tuple(
-        HunkLine(line.op, f"{line.text[:-1]}\r\n")
-        if line.text.endswith("\n") and not line.text.endswith("\r\n")
-        else line
-        for line in hunk.lines
-    )
-    return Hunk(hunk.old_start, hunk.new_start, lines, hunk.section, hunk.number)
+def _with_lf(line: bytes) -> bytes:
+    return line[:-2] + b"\n" if line.endswith(b"\r\n") else line
+
+
+def _ended_as_near(text: bytes, lines: list[bytes], at: int) -> bytes:
+    """Return a new line with the ending of the line before its position, or of the first line at the top."""
+    near = lines[max(0, at - 1)] if lines else b""
+    return text[:-1] + b"\r\n" if near.endswith(b"\r\n") and text.endswith(b"\n") else text
 
 
 def _split(data: bytes) -> list[bytes]:

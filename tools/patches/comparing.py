@@ -23,6 +23,7 @@ from agentgym.tools.patches.model import (
 from agentgym.tools.patches.parsing import parse_patch
 from agentgym.tools.patches.paths import check_path
 from agentgym.tools.patches.rendering import render_hunk, render_patch
+from agentgym.tools.text_codec import split_lines
 
 _MAX_EDITS = 256
 """Maximum edits for Myers' algorithm between two anchors; beyond it, the whole range is replaced."""
@@ -69,8 +70,7 @@ def _file(path: str, old: bytes | None, new: bytes | None, context: int, binary:
 
 
 def _text_lines(data: bytes) -> list[str]:
-    lines = data.decode("utf-8").split("\n")
-    return [f"{line}\n" for line in lines[:-1]] + lines[-1:] * bool(lines[-1])
+    return split_lines(data.decode("utf-8"))
 
 
 def _hunks(old: list[str], new: list[str], context: int) -> Iterator[Hunk]:
@@ -195,6 +195,7 @@ def _joined(blocks: list[Match]) -> list[Match]:
     return joined
 
 
+NEAR_LINES = 10
 _MAX_WORK = 20_000_000
 """Character comparisons after which two diffs are compared by lines: difflib can take cubic time."""
 
@@ -204,6 +205,9 @@ class Localisation(NamedTuple):
 
     files_f1: float
     lines_f1: float
+    precision: float
+    """Share of the original lines touched that are in the same file as a line that the gold patch touches, at most
+    `NEAR_LINES` away from it. It is low for a patch that changes everything."""
 
 
 def touched(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
@@ -239,14 +243,20 @@ def similarity(predicted: str, gold: str) -> float:
 
 
 def localisation(predicted: str, gold: str) -> Localisation:
-    """Return the F1 of the files and of the original lines that two patches touch; 1 where both touch none.
+    """Return the F1 of the files and of the original lines that two patches touch, and the precision of these lines.
+
+    All are 1 where both touch none.
 
     Raises:
         PatchError: A patch is not valid.
     """
     first, second = _places(predicted), _places(gold)
     files = _f1({path for path, _ in first}, {path for path, _ in second})
-    return Localisation(files, _f1(first, second))
+    near = sum(
+        any((path, line + offset) in second for offset in range(-NEAR_LINES, NEAR_LINES + 1)) for path, line in first
+    )
+    precision = near / len(first) if first else float(not second)
+    return Localisation(files, _f1(first, second), precision)
 
 
 def _by_file(text: str) -> dict[str, str]:
@@ -316,6 +326,6 @@ def _ratio(first: str, second: str) -> float:
     try:
         return _BoundedMatcher(first, second).ratio()
     except _TooMuchWork:
-        old, new = first.splitlines(keepends=True), second.splitlines(keepends=True)
+        old, new = split_lines(first), split_lines(second)
         same = sum(len(text) for start, _, size in matching_blocks(old, new) for text in old[start : start + size])
         return 2 * same / (len(first) + len(second))

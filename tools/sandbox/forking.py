@@ -428,7 +428,7 @@ class ForkingBackend(ABC):
         return interpreter.executable()
 
     def _zygote(self, spec: SandboxSpec) -> Zygote:
-        key = (spec.preload, spec.readable, spec.workdir)
+        key = (spec.preload, spec.readable, spec.workdir, spec.sealed)
         with self._lock:
             if self._closed:
                 raise UsageError(f"the {self.tier} backend is closed")
@@ -459,6 +459,7 @@ class ForkingBackend(ABC):
             "uid": users.fresh_user(),
             "program": self.program(),
             "workdir": spec.workdir,
+            "sealed": spec.sealed,
             "environment": dict(self.environment()),
             "preload": list(spec.preload),
             "paths": list(host_view.import_paths),

@@ -172,7 +172,7 @@ def _key(backend: SandboxBackend, spec: SandboxSpec) -> str:
     """Return the key of interchangeable sandboxes; per-run limits are sent with each run."""
     limits = spec.limits
     totals = (limits.total_memory_mb, limits.disk_mb, limits.files, limits.processes, limits.file_mb)
-    parts = (totals, spec.template, spec.image, spec.workdir, spec.preload, spec.readable)
+    parts = (totals, spec.template, spec.image, spec.workdir, spec.preload, spec.readable, spec.sealed)
     return f"{id(backend)}|" + json.dumps(parts, default=str)
 
 

@@ -89,6 +89,12 @@ class SandboxSpec:
     """Environment variables of runs. The host's environment is never passed on."""
     readable: tuple[Path, ...] = ()
     """Folders of the host that runs can read, at the same path."""
+    sealed: bool = False
+    """Show nothing of the host but Python's standard library, a shell, `preload` and `readable`, as copies in memory.
+
+    Meant for runs that hold secrets, such as hidden tests: sandboxes that read the same files of the host could signal
+    to each other by which parts of them are in memory. Only the namespaces backend supports it fully.
+    """
 
     def __post_init__(self) -> None:
         for path in self.readable:

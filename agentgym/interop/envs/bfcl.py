@@ -224,14 +224,14 @@ def _task(row: Mapping[str, Any], gold: list[list[str]], split: str, category: s
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in data_file(name).splitlines() if line.strip()]
+    return [json.loads(line) for line in data_file(name).split("\n") if line.strip()]
 
 
 @cache
 def _functions(name: str) -> list[dict[str, Any]]:
     """Return the functions of a class as schemas of tools."""
     documents = data_file(f"multi_turn_func_doc/{documents_of(name)}")
-    functions = [json.loads(line) for line in documents.splitlines() if line.strip()]
+    functions = [json.loads(line) for line in documents.split("\n") if line.strip()]
     return [
         {
             "name": function["name"],

@@ -19,6 +19,7 @@ from agentgym.tasks.swe.instance import TEST_COMMAND, TEST_TARGETS, Instance, fi
 from agentgym.tasks.swe.mutation import operator_named
 from agentgym.tasks.swe.package import Package
 from agentgym.tools.patches import diff_trees
+from agentgym.tools.text_codec import split_lines
 
 
 @dataclass(frozen=True)
@@ -178,11 +179,13 @@ def without_tests(tree: Mapping[str, bytes], tests: Collection[str]) -> dict[str
 
 def _without(source: str, tests: Sequence[str]) -> str:
     tree = parse(source)
-    lines = source.splitlines(keepends=True)
+    lines = split_lines(source)
     functions = {function for test in tests if (function := find_test(tree, test)) is not None}
     for function in functions:
         first = min([function.lineno, *(item.lineno for item in function.decorator_list)])
         last = function.end_lineno or function.lineno
+        while last < len(lines) and not lines[last].strip():  # the blank lines before it stay
+            last += 1
         lines[first - 1 : last] = [""] * (last - first + 1)
         owner = next(
             (item for item in ast.walk(tree) if isinstance(item, ast.ClassDef) and function in item.body), None
@@ -196,7 +199,7 @@ def _without(source: str, tests: Sequence[str]) -> str:
 
 def changed_lines(patch: str) -> list[str]:
     """Return the lines that a patch adds or removes."""
-    return [line[1:] for line in patch.splitlines() if line[:1] in ("+", "-") and not line.startswith(("+++ ", "--- "))]
+    return [line[1:] for line in patch.split("\n") if line[:1] in ("+", "-") and not line.startswith(("+++ ", "--- "))]
 
 
 def _only(tree: Mapping[str, bytes], paths: Collection[str]) -> dict[str, bytes]:

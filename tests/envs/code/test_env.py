@@ -82,7 +82,7 @@ def test_a_function_to_fix_is_in_a_file(files: CodeEnv):
     assert "still as it was given" in reply(files, "submit", answer="double")
     assert "4 times" in reply(files, "edit", path="solution.py", old="x", new="y")
     assert "other.py" in reply(files, "submit", answer="other.py")
-    assert reply(files, "edit", path="solution.py", old=" if x else 1", new="") == "Edited solution.py at line 2."
+    assert reply(files, "edit", path="solution.py", old=" if x else 1", new="") == "Changed solution.py at line 2."
     assert reply(files, "python", code="from solution import double\ndouble([3])") == "[3, 3]"
     assert call(files, "submit", answer="solution.py").info["is_success"]
 

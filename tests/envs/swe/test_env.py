@@ -84,6 +84,53 @@ def test_edits_insertions_new_files_and_patches_change_the_workspace(env: SWEEnv
     assert output(env, "run", command=command) == "# Textkit\nthird\nx\nerr\n(exit code 3)"
 
 
+def test_search_and_edits_agree_on_lines_and_name_what_was_not_searched(env: SWEEnv):
+    script = (
+        "open('a.py', 'wb').write(b'# coding: latin-1\\n\\x0cx = 1\\r\\n\\xe9 = 2\\n')\n"
+        "open('b.bin', 'wb').write(b'\\0')\nopen('c.txt', 'wb').write(b'x' * 5_000_000)\n"
+        "import os; os.mkfifo('pipe'); os.symlink('nowhere', 'link')"
+    )
+    do(env, "run", command=f'python -c "{script}"')
+    assert output(env, "search", pattern="^é = 2$").split("\n") == [
+        "a.py:3: é = 2",
+        "(not searched, as they are binary: b.bin)",
+        "(not searched, as they are larger than 4000000 bytes: c.txt)",
+        "(not searched, as they are not regular files: link, pipe)",
+    ]
+    assert output(env, "view", path="a.py", start=3) == "3\té = 2"
+    assert "at line 3" in output(env, "edit", path="a.py", old="é = 2", new="é = 3")
+    patch = "--- a/a.py\n+++ b/a.py\n@@ -2,2 +2,2 @@\n-\x0cx = 1\n+\x0cx = 2\n é = 3\n"
+    assert output(env, "apply_patch", patch=patch) == "Applied to a.py."
+    printed = output(env, "run", command="python -c \"print(open('a.py', 'rb').read())\"")
+    assert printed == repr(b"# coding: latin-1\n\x0cx = 2\r\n\xe9 = 3\n")
+    assert "there is no nowhere" in output(env, "search", pattern="x", path="nowhere")
+    assert output(env, "search", pattern="zzz", path="README.md") == "No matches."
+
+
+def test_the_repository_has_a_history_that_shows_the_agents_changes_alone(env: SWEEnv):
+    assert output(env, "run", command="git status --short; git log --format=%s; git diff") == "Initial commit"
+    do(env, "edit", path="README.md", old="# textkit", new="# Textkit")
+    assert output(env, "run", command="git status --short; git diff | grep '^[+-]#'") == (
+        " M README.md\n-# textkit\n+# Textkit"
+    )
+    assert ".git" not in output(env, "list_files") + output(env, "search", pattern="Initial commit")
+    do(
+        env,
+        "run",
+        command="git checkout -q .; git config core.fsmonitor 'touch /tmp/ran'; echo x > .git/hooks/pre-commit",
+    )
+    result = do(env, "submit")
+    assert result.info["rewards"]["empty"] == result.info["rewards"]["tier"] == 1.0
+    assert result.info["details"]["dropped"] == {} if "details" in result.info else True
+
+
+def test_folders_that_hold_only_folders_take_no_level(env: SWEEnv):
+    do(env, "run", command="mkdir -p src/pkg/sub/deep src/.git tests; touch src/pkg/a.py src/pkg/sub/deep/b.py")
+    listed = output(env, "list_files").split("\n")
+    assert {"src/", "src/pkg/", "src/pkg/a.py", "src/pkg/sub/", "textkit/words.py"} <= set(listed)
+    assert "src/pkg/sub/deep/" not in listed
+
+
 def test_impossible_calls_are_reported_and_change_nothing(env: SWEEnv):
     for name, arguments in {
         "create": {"path": "README.md", "content": ""},
@@ -223,8 +270,8 @@ def test_sandboxed_runner_reports_statuses_and_errors():
 class Images(Sandboxes):
     """Sandboxes that hold the repository from the start, like those of an image."""
 
-    def open(self, instance: Instance) -> Sandbox:
-        sandbox = super().open(replace(instance, image=None))
+    def open(self, instance: Instance, *, sealed: bool = False) -> Sandbox:
+        sandbox = super().open(replace(instance, image=None), sealed=sealed)
         sandbox.upload(FILES)
         return sandbox
 

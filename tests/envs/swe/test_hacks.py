@@ -191,5 +191,4 @@ def test_programs_and_shell_settings_do_not_reach_the_grader(env: SWEEnv):
 def test_sandbox_has_no_gold_sources_or_hidden_tests(env: SWEEnv):
     command = "grep -rl 'test_words_of_many_blanks\\|return text.split()' . /tmp $HOME /var/tmp 2>/dev/null; ls -a"
     output = text_of(do(env, "run", command=command).observation[0])
-    assert ".git" not in output.split()
     assert "words.py" not in output

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from agentgym.core.rewards import OUTCOME, Scheme, lint
 from agentgym.envs.swe import Tier, g_ra
-from agentgym.envs.swe.options import CHANNELS
+from agentgym.envs.swe.options import CHANNELS, aimed
+from agentgym.tools.patches import diff_trees, localisation
 from tests.rows import each_row
 
 
@@ -55,6 +58,23 @@ def test_similarity_is_paid_only_with_a_weight_and_a_fixed_test():
         assert scheme.total([near]) == pytest.approx(0.15)
         assert scheme.total([near | {"mended": 0.5}]) == pytest.approx(0.15 + weight)
         assert ("similarity" in scheme.weights) is (weight > 0)
+
+
+def test_a_change_of_everything_is_paid_less_than_an_honest_failure():
+    """A comment after every line of every file reads nothing; a wrong change near the fault found the place."""
+    files = {f"m{number}.py": b"".join(b"x = %d\n" % line for line in range(60)) for number in range(5)}
+    gold = diff_trees(files, files | {"m0.py": files["m0.py"].replace(b"x = 30\n", b"x = 99\n")})
+
+    def paid(change: Callable[[str, bytes], bytes]) -> float:
+        patch = diff_trees(files, {path: change(path, data) for path, data in files.items()})
+        files_f1, lines_f1, precision = localisation(patch, gold)
+        end = {"tier": 2.0, "submitted": 1.0, "patched": 1.0, "tests_run": 1.0}
+        return g_ra().total([end | {"localised": aimed(files_f1, lines_f1, precision)}])
+
+    appended = paid(lambda path, data: data + b"# a\n")
+    each_line = paid(lambda path, data: data.replace(b"\n", b"\n# a\n"))
+    honest = paid(lambda path, data: data.replace(b"x = 32\n", b"x = 0\n") if path == "m0.py" else data)
+    assert (appended, each_line) == (0.0, 0.0) < (honest, honest)
 
 
 TRIVIAL = ("tier", "unsubmitted", "empty", "submitted", "patched", "format", "executed", "modified", "tests_run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from math import inf
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from agentgym.base.cache import cache_folder
 from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.draws import PROCESSES
 from agentgym.envs.swe.forms import ChangedForm
-from agentgym.envs.swe.grading import PARALLEL, Evidence, SWEGrader, SWEVerdict
+from agentgym.envs.swe.grading import PARALLEL, PROCESS_S, Evidence, SWEGrader, SWEVerdict
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import ChangedTestResult, HiddenTests, Manner, TestRun
 from agentgym.envs.swe.options import WORK_LIMITS
@@ -36,7 +38,12 @@ def forms_of(test: str) -> list[ChangedForm]:
 
 
 PLACES = {NodeId.of(test).place: test for test in (*DECISIVE, *OTHERS)}
-CALIBRATION = Calibration(Manner.RENAMED, tuple(form for test in PLACES.values() for form in forms_of(test)))
+BLIND = {NodeId.of(test).place for test in DECISIVE}
+CALIBRATION = Calibration(
+    Manner.RENAMED,
+    tuple(form for test in PLACES.values() for form in forms_of(test)),
+    withheld=tuple(ChangedForm(FunctionChange(*place, (NodeEdit(9, "left out", ""),))) for place in BLIND),
+)
 
 
 class ScriptedGrader(SWEGrader):
@@ -63,9 +70,12 @@ class ScriptedGrader(SWEGrader):
         self._more: Iterator[Mapping[str, Any]] = iter(more)
         self._excused = excused
         self.requests: list[tuple[HiddenTests, Collection[ChangedForm]]] = []
+        self.walls_s: list[float] = []
+        self.alone: list[bool] = []
+        self.calibration = CALIBRATION
 
     def calibrate(self, repository: Repository) -> Calibration:
-        return replace(CALIBRATION, excused=self._excused)
+        return replace(self.calibration, excused=self._excused)
 
     def run(
         self,
@@ -77,12 +87,15 @@ class ScriptedGrader(SWEGrader):
         wall_s: float = inf,
     ) -> TestRun:
         self.requests.append((hidden, forms))
+        self.walls_s.append(wall_s)
+        self.alone.append(not could_run_beside(repository))
         true = {**self._statuses, **(self._disturbed if forms else {})}
         by_place = {form.change.place: form for form in forms}
+        blind = (self._statuses.get(test, "passed") for test in hidden.tests)
         changed = {
-            test: ChangedTestResult(by_place[NodeId.of(test).place], NodeId.of(test).case, *self._changed)
-            for test in hidden.tests
-            if NodeId.of(test).place in by_place
+            test: ChangedTestResult(form, NodeId.of(test).case, *((status, "") if form.withholds else self._changed))
+            for test, status in zip(hidden.tests, blind, strict=True)
+            if (form := by_place.get(NodeId.of(test).place)) is not None
         }
         statuses = {test: true.get(test, "passed") for test in hidden.tests if test not in changed}
         return replace(TestRun(statuses, changed), **next(self._more, {}))
@@ -90,6 +103,36 @@ class ScriptedGrader(SWEGrader):
 
 def verdict(grader: ScriptedGrader, worked: Mapping[str, bytes] = MENDED) -> SWEVerdict:
     return grader.grade(REPOSITORY, worked)
+
+
+def could_run_beside(repository: Repository) -> bool:
+    """Whether a process of another grading of the instance could run now, beside others."""
+    with (cache_folder() / "swe" / "turns" / f"{repository.key[:32]}.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+@each_row(
+    "withheld, alone", [(CALIBRATION.withheld, [True] + [False] * 4 + [True]), (CALIBRATION.withheld[1:], [True] * 6)]
+)
+def test_a_process_that_must_receive_nothing_runs_first_and_alone(withheld: tuple[ChangedForm, ...], alone: list[bool]):
+    """Without a withheld form of every test that decides, all processes could learn from others."""
+    grader = ScriptedGrader()
+    grader.calibration = replace(CALIBRATION, withheld=withheld)
+    assert verdict(grader).passed
+    assert any(form.withholds for form in grader.requests[0][1])
+    assert grader.alone == alone
+
+
+@each_row("seconds, most_s", [(0.5, PROCESS_S), (7.0, 70.0), (1000.0, 10_000.0)])
+def test_every_process_has_a_time_limit_that_depends_on_the_gold_solution(seconds: float, most_s: float):
+    grader = ScriptedGrader()
+    grader.calibration = replace(CALIBRATION, seconds=seconds)
+    assert verdict(grader).passed
+    assert most_s / 2 < max(grader.walls_s) <= most_s
 
 
 def test_correct_work_passes_after_all_processes():
@@ -108,7 +151,7 @@ def test_correct_work_passes_after_all_processes():
     "failing, worked, mended, runs",
     [
         ((), FILES, 0.0, 0),
-        (DECISIVE, MENDED, 0.0, PARALLEL),
+        (DECISIVE, MENDED, 0.0, 1),
         (DECISIVE[1:], MENDED, pytest.approx(1 / 3), PROCESSES),
     ],
 )
@@ -121,7 +164,7 @@ def test_failing_work_runs_only_as_long_as_needed(failing: Any, worked: Mapping[
 @each_row("sign", [{"error": "it left early"}, {"tampered": ("a record is not signed",)}])
 @each_row(
     "where, runs",
-    [(0, PARALLEL), (PARALLEL - 1, PARALLEL), (PROCESSES - 1, PROCESSES), (PROCESSES, PROCESSES + 1)],
+    [(0, 1), (1, 1 + PARALLEL), (PROCESSES - 1, PROCESSES), (PROCESSES, PROCESSES + 1)],
 )
 def test_early_exit_or_tampering_in_any_process_earns_nothing(sign: dict[str, Any], where: int, runs: int):
     disturbed = {KEPT: "failed"} if where == PROCESSES else None

@@ -118,7 +118,6 @@ def test_a_mismatch_names_hunk_file_line_and_both_texts():
     [
         (b"one\ntwo\nTHREE\nfour\n", "already present at line 2"),
         (b"one\ntwo\n", "the file has 2 lines"),
-        (b"one\ntwo\r\nthree\nfour\n", "only the line endings differ"),
     ],
 )
 def test_a_mismatch_gives_a_reason(content, reason):
@@ -126,8 +125,24 @@ def test_a_mismatch_gives_a_reason(content, reason):
         apply_patch({"m.py": content}, EDIT)
 
 
+def test_a_hunk_that_states_crlf_ends_does_not_match_others():
+    with pytest.raises(PatchError, match="only the line endings differ"):
+        apply_patch(BEFORE, EDIT.replace("-three\n+THREE", "-three\r\n+THREE"))
+
+
 def test_fuzz_lets_outer_context_differ():
     assert apply_patch({"m.py": b"one\nTWO\nthree\nfour\n"}, EDIT, fuzz=1) == {"m.py": b"one\nTWO\nTHREE\nfour\n"}
+
+
+@each_row(
+    "before, after",
+    [
+        (b"one\r\ntwo\nthree\r\nfour\n", b"one\r\ntwo\nTHREE\r\nfour\n"),
+        (b"one\ntwo\r\nthree\nfour\r\n", b"one\ntwo\r\nTHREE\nfour\r\n"),
+    ],
+)
+def test_a_patch_keeps_mixed_line_ends(before: bytes, after: bytes):
+    assert apply_patch({"m.py": before}, EDIT) == {"m.py": after}
 
 
 def test_a_patch_applies_to_a_file_with_crlf_ends_and_keeps_them():
@@ -235,7 +250,10 @@ def test_localisation_is_one_for_the_gold_patch_and_less_for_wrong_places():
     gold = diff_trees(before, before | {"a": b"1\nX\n3\n4\n"})
     same_line = diff_trees(before, before | {"a": b"1\nY\n3\n4\n"})
     wider = diff_trees(before, {"a": b"1\nX\nX\nX\n", "b": b"1\nX\n"})
-    assert localisation(same_line, gold) == (1.0, 1.0)
-    assert localisation(wider, gold) == (pytest.approx(2 / 3), pytest.approx(2 / 5))
-    assert localisation("", gold) == (0.0, 0.0)
-    assert localisation("", "") == (1.0, 1.0)
+    assert localisation(same_line, gold) == (1.0, 1.0, 1.0)
+    assert localisation(wider, gold) == (pytest.approx(2 / 3), pytest.approx(2 / 5), 0.75)
+    far = {"a": b"1\n" * 100}
+    everywhere = diff_trees(far, {"a": b"1\n# x\n" * 100})
+    assert localisation(everywhere, diff_trees(far, {"a": b"X\n" + b"1\n" * 99})).precision < 0.2
+    assert localisation("", gold) == (0.0, 0.0, 0.0)
+    assert localisation("", "") == (1.0, 1.0, 1.0)

@@ -86,6 +86,31 @@ def test_preloaded_modules_and_readable_folders_are_available(tmp_path_factory: 
         assert sandbox.exec(["bash", "-c", f"echo x > {folder}/note.txt"]).exit_code == 1
 
 
+_LOOK_AROUND = """
+import os, subprocess, sys
+mounts = [line.split(" - ") for line in open("/proc/self/mountinfo")]
+print(*sorted({rest.split()[0] for _, rest in mounts}))
+print(*[name for name in ("cpuinfo", "loadavg", "meminfo", "stat", "sys", "vmstat") if os.path.exists(f"/proc/{name}")])
+print(*[name for name in ("git", "gcc", "perl", "python3") if os.path.exists(f"/usr/bin/{name}")])
+import ctypes, decimal, hashlib, lzma, sqlite3, ssl, zoneinfo
+import yaml
+print(yaml.safe_load("[1]"), zoneinfo.ZoneInfo("Europe/Rome"))
+print(subprocess.run([sys.executable, "-c", "import json; print(json.dumps(1))"], capture_output=True).stdout)
+print(subprocess.run("echo $((1 + 1))", shell=True, capture_output=True).stdout)
+"""
+
+
+def test_a_sealed_sandbox_shows_copies_of_python_and_no_file_or_counter_of_the_host() -> None:
+    spec = SandboxSpec(preload=("yaml",), sealed=True, limits=LIMITS)
+    with open_on(SandboxTier.NAMESPACES, spec) as sandbox:
+        result = sandbox.exec(code=_LOOK_AROUND)
+    assert result.err == ""
+    kinds, counters, programs, *rest = result.out.split("\n")
+    assert set(kinds.split()) <= {"overlay", "proc", "tmpfs"}
+    assert (counters, programs) == ("", "")
+    assert rest == ["[1] Europe/Rome", "b'1\\n'", "b'2\\n'", ""]
+
+
 def test_a_weak_tier_must_be_allowed() -> None:
     with pytest.raises(UsageError, match="allow_weak"):
         open_sandbox(backend="rlimits")

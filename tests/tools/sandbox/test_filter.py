@@ -57,12 +57,13 @@ def test_each_call_is_allowed_refused_or_unsupported(machine: str) -> None:
     assert {decide(machine, number) for number in LIBRARY_CALLS[machine]} == {ALLOW}
     decisions = {
         ALLOW: "clone 17|socketpair 1|prlimit64 0|setpriority 0 0|ioprio_set 1 0|mmap 0 0 0 0x22|fcntl 3 1|fcntl 3 6"
-        "|ioctl 0 0x5401",
+        "|ioctl 0 0x5401|madvise 0 0 4|madvise 0 0 8",
         ERRNO | errno.EPERM: "socket|mount|ptrace|unshare|setns|bpf|io_uring_setup|keyctl|memfd_create|chroot"
         "|clone 0x10000011|socketpair 2|prlimit64 1|setpriority 0 7|setpriority 2 0|ioprio_set 3 0|ioprio_set 1 7"
-        "|mmap 0 0 0 0x40022|fcntl 3 10|fcntl 3 1024|fcntl 3 1026|ioctl 0 0x5412",
-        ERRNO | errno.ENOSYS: "clone3|timer_create|inotify_init1|io_setup",
-        ERRNO: "sync|syncfs",
+        "|mmap 0 0 0 0x40022|fcntl 3 10|fcntl 3 1024|fcntl 3 1026|ioctl 0 0x5412"
+        "|madvise 0 0 12|madvise 0 0 20|madvise 0 0 21",
+        ERRNO | errno.ENOSYS: "clone3|timer_create|inotify_init1|io_setup|mincore|cachestat|preadv2",
+        ERRNO: "sync|syncfs|fadvise64 3 0 0 4|readahead|sync_file_range",
     }
     for decision, calls in decisions.items():
         for name, *arguments in map(str.split, calls.split("|")):

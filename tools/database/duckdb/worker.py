@@ -23,7 +23,16 @@ import duckdb
 
 from agentgym.tools.database import wire
 from agentgym.tools.database.base import QueryError, QueryErrorKind, QueryLimits
-from agentgym.tools.database.results import collect, forbidden, header, quote_name, shorten, too_much_memory, too_slow
+from agentgym.tools.database.results import (
+    collect,
+    forbidden,
+    header,
+    quote_name,
+    shorten,
+    too_much_memory,
+    too_slow,
+    unrepeatable,
+)
 from agentgym.tools.database.wire import decode_value
 from agentgym.tools.database.worker_limits import Watchdog, address_space, install_utc_timezones, resident_mb
 
@@ -121,7 +130,17 @@ _HIDDEN_FUNCTIONS = frozenset({
     "current_setting", "getenv", "set_config", "write_log", "json_execute_serialized_sql", "json_serialize_plan",
     "parse_duckdb_log_message",
 })
+_CLOCK = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
+"""Functions that need no parentheses, unless a column has the name."""
+_UNREPEATABLE = frozenset({
+    "ago", "currval", "current_connection_id", "current_localtime", "current_localtimestamp", "current_query_id",
+    "current_transaction_id", "gen_random_uuid", "get_current_time", "get_current_timestamp", "nextval", "now",
+    "pg_conf_load_time", "pg_postmaster_start_time", "random", "reservoir_quantile", "setseed", "setval", "sleep_ms",
+    "stats", "today", "transaction_timestamp", "txid_current", "uuid", "uuidv4", "uuidv7",
+}) | _CLOCK
+"""Functions whose result differs from run to run."""
 # fmt: on
+_SAMPLES = ("sample", "tablesample")
 _WRITES = ("insert", "update", "delete", "merge")
 _WORD = re.compile("[a-z][a-z0-9_]*")
 """Finds a name anywhere, even after digits and underscores."""
@@ -133,16 +152,19 @@ class DuckDBGuard:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection):
         self._connection = connection.cursor()
-        self._catalog, self._own = self._find_own_relations()
+        self._catalog, self._own, self._own_columns = self._find_own_names()
         self._hidden_relations = self._find_hidden_relations()
         # Only a text that contains one of these names can use it (DuckDB has no escapes in identifiers), so most
         # statements skip the walk through their syntax tree.
-        self._suspicious = set(_WORD.findall(" ".join((*self._hidden_relations, *_HIDDEN_FUNCTIONS, *_WRITES))))
+        names = (*self._hidden_relations, *_HIDDEN_FUNCTIONS, *_UNREPEATABLE, *_SAMPLES, "age", *_WRITES)
+        self._suspicious = set(_WORD.findall(" ".join(names)))
 
     def check(self, sql: str) -> duckdb.Statement:
         """Return the one statement in `sql`; raise `QueryError` if it is not allowed."""
         statement = self._only_statement(sql)
         if statement.type == duckdb.StatementType.EXPLAIN:
+            if "analy" in _EXPLAIN.match(sql)[0].lower():  # pyright: ignore[reportOptionalSubscript]
+                raise forbidden("EXPLAIN ANALYZE shows times, which differ from run to run; use EXPLAIN.", ALLOWED)
             explained = _EXPLAIN.sub("", sql, count=1)
             if explained == sql or self._only_statement(explained).type != duckdb.StatementType.SELECT:
                 raise forbidden("EXPLAIN is allowed for a SELECT only.", ALLOWED)
@@ -185,6 +207,23 @@ class DuckDBGuard:
             hidden = hidden | self._hidden_relations
         if name := next((name for name in _names(node) if name in hidden), None):
             raise forbidden(f"{name!r} is not available.", ALLOWED)
+        if name := self._unrepeatable(node):
+            raise unrepeatable(name)
+
+    def _unrepeatable(self, node: dict[str, Any]) -> str:
+        """Return the part of a node whose result differs from run to run, or an empty text."""
+        sample = node.get("sample")
+        if isinstance(sample, dict) and sample.get("seed", -1) == -1:
+            return "a sample without REPEATABLE (seed)"
+        if node.get("type") == "COLUMN_REF":
+            path = [str(part).lower() for part in node.get("column_names", ())]
+            return path[0] if len(path) == 1 and path[0] in _CLOCK - self._own_columns else ""
+        names = [name for name in _names(node) if name in _UNREPEATABLE]
+        if names and not self._is_own(node):
+            return names[0]
+        if "age" in _names(node) and len(node.get("arguments") or node.get("children") or ()) == 1:
+            return "age with one argument"
+        return ""
 
     def _is_own(self, node: dict[str, Any]) -> bool:
         """Whether a node names a table of the database, which takes precedence over a built-in of the same name."""
@@ -194,13 +233,13 @@ class DuckDBGuard:
         own_qualifiers = {"", "main", self._catalog}
         return node.get("type") == "BASE_TABLE" and name.lower() in self._own and own_qualifiers.issuperset(qualifiers)
 
-    def _find_own_relations(self) -> tuple[str, frozenset[str]]:
-        """Return the database's name, and the names of its tables and views."""
+    def _find_own_names(self) -> tuple[str, frozenset[str], frozenset[str]]:
+        """Return the database's name, the names of its tables and views, and those of their columns."""
         rows = self._connection.execute(
-            "SELECT current_database(), lower(table_name) FROM duckdb_columns()"
+            "SELECT current_database(), lower(table_name), lower(column_name) FROM duckdb_columns()"
             " WHERE NOT internal AND schema_name = 'main' AND database_name = current_database()"
         ).fetchall()
-        return (rows[0][0] if rows else ""), frozenset(name for _, name in rows)
+        return (rows[0][0] if rows else ""), frozenset(row[1] for row in rows), frozenset(row[2] for row in rows)
 
     def _find_hidden_relations(self) -> frozenset[str]:
         functions = self._connection.execute(

@@ -24,6 +24,7 @@ from agentgym.tools.database.results import (
     shorten,
     too_much_memory,
     too_slow,
+    unrepeatable,
 )
 from agentgym.tools.database.schema import DatabaseSpec, Table, Value
 from agentgym.tools.database.shared import TRUSTED_LIMITS, schema_of
@@ -124,7 +125,15 @@ _LIMITS = {
 _ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE},
 )
-_FUNCTIONS_DENIED = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "json_patch"})
+_UNREPEATABLE = frozenset({"random", "randomblob", "changes", "total_changes", "last_insert_rowid"})
+NOW = "2024-01-01 00:00:00"
+"""The date and time of every statement, so that a query about today has the same result every day."""
+_ASKS_FOR_TIME = re.compile(
+    r"now|current_|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|\bstrftime\s*\([^,()]*\)", re.IGNORECASE
+)
+_FUNCTIONS_DENIED = _UNREPEATABLE | frozenset(
+    {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "json_patch"}
+)
 _WIDE_NUMBER = re.compile(r"\d{5,}")
 
 
@@ -174,6 +183,26 @@ def _install_functions(connection: sqlite3.Connection, helper: sqlite3.Connectio
     connection.create_function("replace", 3, bounded("replace", _check_product), deterministic=True)
 
 
+def stop_clock(connection: sqlite3.Connection, helper: sqlite3.Connection) -> None:
+    """Make the date and time functions of a connection return `NOW` as the current time. It makes them slower."""
+
+    def stopped(name: str, place: int) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            values = [NOW if isinstance(value, str) and value.lower() == "now" else value for value in arguments]
+            values += [NOW] * (len(values) == place)
+            return helper.execute(f"SELECT {name}({', '.join('?' * len(values))})", values).fetchone()[0]
+
+        return call
+
+    for name in ("date", "time", "datetime", "julianday", "unixepoch"):
+        connection.create_function(name, -1, stopped(name, 0), deterministic=True)
+    connection.create_function("strftime", -1, stopped("strftime", 1), deterministic=True)
+    if sqlite3.sqlite_version_info >= (3, 43):
+        connection.create_function("timediff", 2, stopped("timediff", -1), deterministic=True)
+    for name, value in (("date", NOW[:10]), ("time", NOW[11:]), ("timestamp", NOW)):
+        connection.create_function(f"current_{name}", 0, lambda value=value: value, deterministic=True)
+
+
 def _check_format(*arguments: Any) -> None:
     if not arguments:
         return
@@ -211,7 +240,15 @@ class _Connection:
         except BaseException:
             self.close()
             raise
+        self._clock_runs = True
         raw.set_progress_handler(lambda: time.monotonic() > self.deadline, PROGRESS_OPS)
+
+    def prepare(self, sql: str, timeout_s: float) -> None:
+        """Prepare for a statement, which may take `timeout_s` seconds."""
+        self.deadline = time.monotonic() + timeout_s
+        if self._clock_runs and _ASKS_FOR_TIME.search(sql):
+            stop_clock(self.raw, self._helper)
+            self._clock_runs = False
 
     def close(self) -> None:
         self.raw.close()
@@ -247,7 +284,7 @@ class SqliteDatabase:
         check_expansion(sql)
         with self._connection() as connection:
             started = time.perf_counter()
-            connection.deadline = time.monotonic() + limits.timeout_s
+            connection.prepare(sql, limits.timeout_s)
             cursor = connection.raw.cursor()
             try:
                 cursor.execute(sql)
@@ -328,6 +365,8 @@ class SqliteDatabase:
             return too_much_memory(limits)
         if code in (sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY) or "not authorized" in message:
             what = message.partition("not authorized to use ")[2] or "This statement"
+            if (name := what.rpartition(" ")[2]).lower() in _UNREPEATABLE:
+                return unrepeatable(name)
             return forbidden(f"{what} is not allowed.", ALLOWED)
         if "one statement at a time" in message:
             return forbidden("The text contains several statements; send one at a time.", ALLOWED)

@@ -28,6 +28,7 @@ _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = (
     *(0x20000, 0x2000000, 0x4000000, 0x8000000),
     *(0x20000000, 0x40000000),
 )
+_MCL_CURRENT = 1
 INSIDE_UID = 1000
 """The uid inside every sandbox."""
 
@@ -47,7 +48,7 @@ class Jail:
 
     Args:
         settings: `uid` (the host uid of the first sandbox if we are root; others get lower ones), `workdir`, `shown`,
-            `hidden`, `late` (see `mounts.build_root`).
+            `hidden`, `late`, `sealed` (see `mounts.build_root`).
     """
 
     def __init__(self, settings: dict[str, Any]):
@@ -75,15 +76,25 @@ class Jail:
         self._own = os.open("/proc/self/ns/pid", os.O_RDONLY)
         settings = self._settings
         root = self._layers = mounts.build_root(
-            settings["shown"], settings["hidden"], settings["late"], self._workdir, INSIDE_UID, settings["program"]
+            settings["shown"],
+            settings["hidden"],
+            settings["late"],
+            self._workdir,
+            INSIDE_UID,
+            settings["program"],
+            sealed=settings["sealed"],
         )
         self.own_files = root.own_files
         proc = f"{mounts.HOST}/proc"
         self._networks = spares.Spares(spares.NETWORK, proc)
-        self._mounts = spares.Spares(spares.MOUNTS, proc, lambda: mounts.own_root(root))
+        self._mounts = spares.Spares(spares.MOUNTS, proc, lambda: mounts.own_root(root), reused=not settings["sealed"])
         self._landlock = landlock.abi()
         self._groups = self._open_groups()
         self.holds_memory = self._groups is not None
+        if settings["sealed"]:
+            # Forks map the same files of the host as this process; their pages must not come and go.
+            with suppress(OSError):
+                system.check(system.libc.mlockall(_MCL_CURRENT), "lock memory")
         credentials.no_new_privileges()
         seccomp.apply(seccomp.FilterPart.BEFORE)
         seccomp.prepared(seccomp.FilterPart.AFTER)
@@ -115,7 +126,13 @@ class Jail:
         system.unshare(_NEWNS | _NEWIPC | _NEWUTS | _NEWCGROUP, "unshare mounts, ipc, names")
         limits = request["limits"]
         note = mounts.build_workspace(
-            self._layers, limits, request["template"], self._workdir, resources.uid, resources.mapping
+            self._layers,
+            limits,
+            request["template"],
+            self._workdir,
+            resources.uid,
+            resources.mapping,
+            sealed=self._settings["sealed"],
         )
         passed_fds = [] if resources.group is None else [resources.group.kills]
         connection, *passed_fds = control.inherit(connection, *passed_fds)

@@ -80,7 +80,7 @@ def compile_source(code: bytes, path: str) -> Any:
 def remember(code: bytes, path: str) -> None:
     """Let tracebacks show the lines of source without a file."""
     text = code.decode("utf-8", "replace")
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    linecache.cache[path] = (len(text), None, [f"{line}\n" for line in text.split("\n")], path)
 
 
 def guarded(work: Callable[[], Any], path: str) -> int:

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from agentgym.tools.sandbox.agent.lockdown import layers, system
+from agentgym.tools.sandbox.agent.lockdown import layers, sealing, system
 
 HOST = "/.host"
 """The path of the host's root while a sandbox is built; it is detached before anything runs."""
@@ -41,7 +41,14 @@ _LINKS = {
 
 
 def build_root(
-    readable: Iterable[str], hidden: Iterable[str], late: Iterable[str], workdir: str, inside: int, program: str
+    readable: Iterable[str],
+    hidden: Iterable[str],
+    late: Iterable[str],
+    workdir: str,
+    inside: int,
+    program: str,
+    *,
+    sealed: bool,
 ) -> layers.Layers:
     """Build a read-only root with parts of the host, and switch this process to it; the old root is at `HOST`.
 
@@ -54,18 +61,17 @@ def build_root(
         workdir: The path of the workspace.
         inside: The sandbox's uid inside it.
         program: The interpreter, linked as `python` in `BIN`.
+        sealed: Copy the standard library and `late` into the root, and show nothing else.
     """
+    copied = sealing.needed_files(program, late) if sealed else None
     system.mount("none", "/", None, _REC | _PRIVATE)
-    system.mount("tmpfs", "/tmp", "tmpfs", _NOSUID, "mode=755,size=4m")
+    system.mount("tmpfs", "/tmp", "tmpfs", _NOSUID, f"mode=755,{sealing.SIZE if sealed else 'size=4m'}")
     os.mkdir(f"/tmp{HOST}")
     _make_root("/tmp", HOST)
-    for path in (*_SYSTEM, *readable):
-        _show(path)
-    for path in hidden:
-        if os.path.isdir(path):
-            system.mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, "mode=755,size=64k")
-    for path in late:
-        _show(path)
+    if copied is None:
+        _show_all(readable, hidden, late)
+    else:
+        sealing.copy_files(copied, HOST)
     for name in ("/proc", "/tmp", "/dev/shm", "/var", BIN, _SPACE, _LOWER, _NEW, _OLD, *layers.FOLDERS, workdir):
         os.makedirs(name, exist_ok=True)
     for name in DEVICES:
@@ -80,6 +86,16 @@ def build_root(
     _set_attributes("/", _ATTR_RDONLY | _ATTR_NOSUID, recursive=True)
     system.mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
     return root
+
+
+def _show_all(readable: Iterable[str], hidden: Iterable[str], late: Iterable[str]) -> None:
+    for path in (*_SYSTEM, *readable):
+        _show(path)
+    for path in hidden:
+        if os.path.isdir(path):
+            system.mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, "mode=755,size=64k")
+    for path in late:
+        _show(path)
 
 
 def own_root(root: layers.Layers) -> None:
@@ -158,7 +174,14 @@ def allow_writing(path: str) -> None:
 
 
 def build_workspace(
-    root: layers.Layers, limits: dict[str, Any], template: str | None, workdir: str, uid: int, mapping: int | None
+    root: layers.Layers,
+    limits: dict[str, Any],
+    template: str | None,
+    workdir: str,
+    uid: int,
+    mapping: int | None,
+    *,
+    sealed: bool,
 ) -> str:
     """Mount one sandbox's workspace, temporary folder and `/proc` into its root, and detach the host.
 
@@ -169,6 +192,7 @@ def build_workspace(
         workdir: The path of the workspace.
         uid: The user that owns it.
         mapping: User namespace that maps the template's owner to that user; `None` if not needed.
+        sealed: Leave the machine's counters, such as its load, out of `/proc`.
 
     Returns:
         A note if the template had to be copied.
@@ -186,7 +210,7 @@ def build_workspace(
     system.mount(f"{_SPACE}/shm", "/dev/shm", None, _BIND)
     system.detach(_SPACE)
     root.lay_later()
-    system.mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    system.mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC, "subset=pid" if sealed else "")
     system.detach(HOST)
     if os.listdir(HOST):
         raise OSError(f"{HOST} is not empty after the host's root was detached")

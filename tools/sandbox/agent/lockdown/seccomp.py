@@ -1,7 +1,8 @@
 """The seccomp filter, assembled as classic BPF: blocks system calls that no program in a sandbox needs.
 
 It denies sockets, namespaces, mounts, tracing, keys, io_uring and similar calls, and resources with per-user or
-machine-wide quotas, such as signal timers and inotify. For some calls, it denies only certain arguments. The
+machine-wide quotas, such as signal timers and inotify, and calls that show or change which pages of shared files are
+in memory; advice about these seems to succeed. For some calls, it denies only certain arguments. The
 isolation does not rely on it alone (mounts or Landlock protect files), but it blocks the network in every tier.
 """
 
@@ -25,10 +26,13 @@ _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _MAP_HUGETLB = 0x40000
 _F_SETSIG, _F_SETLEASE, _F_NOTIFY = 10, 1024, 1026
+_MADV_MERGEABLE, _MADV_COLD, _MADV_PAGEOUT = 12, 20, 21
+"""Advice on memory that other processes can notice."""
 _REASONS = {
     **{name: errno.ENOTSUP for name in syscalls.NUMBERS if "xattr" in name},
     **dict.fromkeys(("timer_create", "inotify_init", "inotify_init1", "io_setup"), errno.ENOSYS),
-    **dict.fromkeys(("sync", "syncfs"), 0),
+    **dict.fromkeys(("mincore", "cachestat", "preadv2"), errno.ENOSYS),
+    **dict.fromkeys(("sync", "syncfs", "fadvise64", "readahead", "sync_file_range"), 0),
 }
 """Errors other than `EPERM` that make programs fall back. With 0, the call seems to succeed."""
 
@@ -44,7 +48,7 @@ _OWN_ONLY = {
 """Calls that change a process, with the index of its argument: only 0, the caller itself, is allowed."""
 _OF_THE_USER = {"setpriority": 2, "ioprio_set": 3}
 """The first argument that applies such a call to all of the user's processes, even outside the sandbox."""
-_CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", "fcntl", "mmap", *_OWN_ONLY}
+_CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", "fcntl", "mmap", "madvise", *_OWN_ONLY}
 _ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
 _BUILDING = frozenset(
     ("mount", "umount2", "pivot_root", "open_tree", "move_mount", "mount_setattr", "unshare", "setns")
@@ -126,6 +130,7 @@ class _Assembler:
         self.deny_if("ioctl", 1, (_TIOCSTI, _TIOCLINUX))
         self.deny_if("fcntl", 1, (_F_SETSIG, _F_SETLEASE, _F_NOTIFY))
         self.deny_if("mmap", 3, (), _MAP_HUGETLB)
+        self.deny_if("madvise", 2, (_MADV_MERGEABLE, _MADV_COLD, _MADV_PAGEOUT))
 
     def deny(self, name: str, reason: int = errno.EPERM) -> None:
         number = syscalls.number(name, self._machine)

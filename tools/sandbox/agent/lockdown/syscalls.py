@@ -64,6 +64,14 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "mmap": (9, 222),
     "sync": (162, 81),
     "syncfs": (306, 267),
+    # the page cache, which programs in different sandboxes could use to signal to each other
+    "fadvise64": (221, 223),
+    "readahead": (187, 213),
+    "sync_file_range": (277, 84),
+    "mincore": (27, 232),
+    "cachestat": (451, 451),
+    "preadv2": (327, 286),
+    "madvise": (28, 233),
     # file attributes, which Landlock does not cover
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
