@@ -36,6 +36,13 @@ class Listening(SoundEnv):
         return super().step(action)
 
 
+class HermesOnly(Listening):
+    """Has no argument `dialect`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
 class Stumbling(SoundEnv):
     """Breaks on one action."""
 
@@ -45,6 +52,16 @@ class Stumbling(SoundEnv):
         if type(action) is type(self.at) and action == self.at:
             raise LookupError("stumbled")
         return super().step(action)
+
+
+class Babbling(SoundEnv):
+    """Answers one text with a message above the limit."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        if action != "NaN":
+            return result
+        return result._replace(observation=[{"role": "user", "content": "x" * 100_000}])
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +88,12 @@ def test_every_text_is_sent_in_every_dialect():
     assert finding == f"{len(TEXTS) * len(dialect_names())} actions in {len(dialect_names())} dialects"
 
 
+def test_an_environment_without_a_dialect_argument_gets_all_texts_once():
+    assert checked(HermesOnly, hostile_text) == f"{len(TEXTS)} actions"
+    assert Listening.actions == [("hermes", text) for text in TEXTS]
+    assert checked(HermesOnly, hostile_arguments) == f"{2 * len(VALUES)} actions"
+
+
 def test_every_malformed_message_and_argument_is_sent():
     finding = checked(Listening, hostile_messages)
     sent = messages()
@@ -82,6 +105,15 @@ def test_every_malformed_message_and_argument_is_sent():
     assert [[call["function"]["name"] for call in pair] for pair in twice] == [["look"] * 2, ["answer"] * 2]
     assert all(first["id"] == second["id"] and not isinstance(first["id"], str) for first, second in twice)
     assert finding == f"{len(sent)} actions"
+
+
+def test_every_argument_of_every_tool_gets_every_value():
+    checked(Listening, hostile_arguments)
+    calls = [message["tool_calls"][0]["function"] for message in messages()]
+    assert len(calls) == len(VALUES) * 2
+    for tool, name in (("look", "box"), ("answer", "text")):
+        values = [call["arguments"][name] for call in calls if call["name"] == tool]
+        assert {repr(value) for value in VALUES} <= {repr(value) for value in values}
 
 
 def test_a_call_that_a_dialect_can_write_is_sent_whole_truncated_and_doubled():
@@ -108,3 +140,8 @@ def test_the_message_shows_the_fatal_action_with_its_error(monkeypatch: pytest.M
         monkeypatch.setattr(Stumbling, "at", at)
         words = refusal(lambda check=check: checked(Stumbling, check), raises=CheckFailed)
         assert f"{action} raised LookupError: ‹stumbled›; raise ToolError" in words
+
+
+def test_the_message_shows_the_text_that_got_an_oversized_answer():
+    words = refusal(lambda: checked(Babbling, hostile_text), raises=CheckFailed)
+    assert "in dialect 'hermes', the action ‹'NaN'› was answered by a message of 100000" in words
