@@ -9,8 +9,10 @@ from typing import Any
 from agentgym.base.errors import ToolError
 from agentgym.check.catalog import check
 from agentgym.check.contract import observation_problem
+from agentgym.check.grading import RANDOM_LIMIT
+from agentgym.check.honest import is_solved
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
-from agentgym.check.play import assistant_call, is_over, let_it_blunder, short
+from agentgym.check.play import assistant_call, is_over, let_it_blunder, play, short, then_silence
 from agentgym.check.subject import Subject
 from agentgym.core.dialects import dialect_names
 from agentgym.core.engine.spaces import Action, ActionSpace
@@ -115,6 +117,14 @@ _SECONDS = 12.0
 
 _STRIDE = 7
 
+_SEEDS = 8
+"""Number of seeds, so that hostile actions meet different tasks."""
+
+_SUSPECTS = 4
+"""Number of actions that solved a task to try on the others."""
+
+_FEWEST_TASKS = 3
+
 _WRITTEN, _WRITTEN_IF_SLOW = 60, 20
 """Maximum number of calls to write in each dialect: they reach the same tools as messages do."""
 
@@ -205,13 +215,16 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
     let_it_blunder(env)
     env.reset(seed=subject.seed)
     over = False
+    solving: list[Action] = []
     for action in _while_there_is_time(list(actions)):
         count += 1
         try:
             if over:
-                env.reset(seed=subject.seed)
+                env.reset(seed=subject.seed + count % _SEEDS)
             result = env.step(action)
             over = is_over(result)
+            if over and result[4].get("is_success"):
+                solving.append(action)
         except Exception as error:
             cause = error.__cause__ or error
             raise CheckFailed(
@@ -220,7 +233,21 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
             ) from error
         if (problem := observation_problem(env.observation_space, result[0])) is not None:
             raise CheckFailed(f"{how}, the action {_describe_action(action)} was answered by {problem}")
+    for action in solving[:_SUSPECTS]:
+        _must_not_solve(env, subject, action, how)
     return count
+
+
+def _must_not_solve(env: Env, subject: Subject, action: Action, how: str) -> None:
+    """Raise `CheckFailed` if an action that solved one task solves most of them."""
+    tasks = subject.tasks
+    played = [play(env, task, subject.seed, then_silence([action])) for task in tasks]
+    solved = [episode.task.id for episode in played if is_solved(episode)]
+    if len(tasks) >= _FEWEST_TASKS and len(solved) > RANDOM_LIMIT * len(tasks):
+        raise CheckFailed(
+            f"{how}, the action {_describe_action(action)} solved {len(solved)} of {len(tasks)} tasks, e.g. "
+            f"{solved[0]!r}; a grader that cannot read an answer must pay nothing for it"
+        )
 
 
 def _while_there_is_time(actions: Sequence[Action]) -> Iterator[Action]:

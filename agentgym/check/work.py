@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from agentgym.check.adversaries import action_text, calls_in, ending_tools
 from agentgym.check.catalog import check
 from agentgym.check.grading import RANDOM_LIMIT
-from agentgym.check.honest import Slip, is_solved, to_the_end
+from agentgym.check.honest import Slip, is_solved, spoiled_action, to_the_end
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
-from agentgym.check.play import CheckedEpisode, assistant_call, canonical, play
+from agentgym.check.play import CheckedEpisode, assistant_call, canonical, play, then_silence
 from agentgym.check.subject import Stumbled, Subject
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
@@ -23,6 +24,9 @@ _ENOUGH_TASKS = 12
 
 _SECONDS = 2.0
 """Time budget in seconds for examining omissions."""
+
+_WRONG_ANSWERS = 2
+"""Number of wrong answers that show whether an answer is graded."""
 
 _MOST_READS = 8
 """Maximum number of calls tried to detect what an action changed."""
@@ -71,6 +75,31 @@ def other_solution_fails(subject: Subject) -> Finding:
         raise CheckFailed(
             f"the solution of another task solved {len(solved)} of {len(played)} tasks, e.g. {solved[0].task.id!r}; "
             "compare what was done with the task's own gold"
+        )
+    return f"solved {len(solved)} of {len(played)} tasks"
+
+
+@check("unfinished-fails", "a solution without its last action does not succeed if that action is the answer")
+def unfinished_fails(subject: Subject) -> Finding:
+    """Silence in place of a solution's answer solves nothing, however much was read before.
+
+    The last action is an answer if changing it keeps the task from being solved.
+    """
+    solutions = [episode for episode in subject.episodes("solution") if is_solved(episode)]
+    played: list[CheckedEpisode] = []
+    with subject.env() as env:
+        for episode in _spread(solutions):
+            *before, answer = episode.actions
+            attempts = (to_the_end([*before, wrong]) for wrong in islice(spoiled_action(env, answer), _WRONG_ANSWERS))
+            if any(not is_solved(play(env, episode.task, episode.seed, attempt)) for attempt in attempts):
+                played.append(play(env, episode.task, episode.seed, then_silence(before)))
+    if not played:
+        raise CheckSkipped("no solution ends with an answer")
+    solved = [episode for episode in played if is_solved(episode)]
+    if len(solved) > RANDOM_LIMIT / 2 * len(played):
+        raise CheckFailed(
+            f"silence in place of the answer solved {len(solved)} of {len(played)} tasks, e.g. "
+            f"{solved[0].task.id!r}; pay the outcome for the answer, not for reaching the end"
         )
     return f"solved {len(solved)} of {len(played)} tasks"
 
@@ -215,4 +244,4 @@ def _alike(env: Env, calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
                 yield ToolCall(tool.name, {name: call.arguments[name] for name in needed})
 
 
-CHECKS = (ending_alone_fails, other_solution_fails, omissions_fail)
+CHECKS = (ending_alone_fails, other_solution_fails, unfinished_fails, omissions_fail)
