@@ -98,7 +98,8 @@ def mend_last_line(path: Path, beginning: bytes) -> None:
     if not path.is_file() or path.stat().st_size == 0:
         return
     with path.open("rb+") as file:
-        is_ours = _may_begin(file.read(len(BOM) + len(beginning)).removeprefix(BOM), beginning)
+        head = file.read(len(BOM) + len(beginning)).removeprefix(BOM)
+        is_ours = head[: len(beginning)] == beginning[: len(head)]
         file.seek(-1, os.SEEK_END)
         if file.read() == b"\n":
             return
@@ -107,15 +108,10 @@ def mend_last_line(path: Path, beginning: bytes) -> None:
         last = file.read()
         if is_whole(last):
             file.write(b"\n")
-        elif is_ours and (_may_begin(last.removeprefix(BOM), beginning) or (start and not last.strip(b"\0 \t\r"))):
+        elif is_ours and (start == 0 or _is_torn(last)):
             file.truncate(start)
         else:
             raise UsageError(f"{str(path)!r} is not a file of these lines, and is not changed; name another file")
-
-
-def _may_begin(line: bytes, beginning: bytes) -> bool:
-    """Whether a line, which may be cut off, begins in this way."""
-    return line[: len(beginning)] == beginning[: len(line)]
 
 
 def _start_of_last_line(file: BinaryIO) -> int:

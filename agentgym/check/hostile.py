@@ -12,12 +12,13 @@ from agentgym.check.contract import observation_problem
 from agentgym.check.grading import RANDOM_LIMIT
 from agentgym.check.honest import is_solved
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
-from agentgym.check.play import assistant_call, is_over, let_it_blunder, play, short, then_silence
+from agentgym.check.play import Broken, assistant_call, is_over, let_it_blunder, play, short, then_silence
 from agentgym.check.subject import Subject
 from agentgym.core.dialects import dialect_names
 from agentgym.core.engine.spaces import Action, ActionSpace
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, calls_of
+from agentgym.core.task import Task
 from agentgym.core.toolset import Tool
 
 _DEEP = 5_000
@@ -117,11 +118,8 @@ _SECONDS = 12.0
 
 _STRIDE = 7
 
-_SEEDS = 8
-"""Number of seeds, so that hostile actions meet different tasks."""
-
-_SUSPECTS = 4
-"""Number of actions that solved a task to try on the others."""
+_UNPAID, _UNPAID_SECONDS = 400, 1.5
+"""Maximum number of hostile actions to be paid for, and seconds after which no more are played."""
 
 _FEWEST_TASKS = 3
 
@@ -167,6 +165,41 @@ def hostile_arguments(subject: Subject) -> Finding:
         except CheckSkipped:
             break
     return f"{count} actions"
+
+
+@check(
+    "hostile-unpaid",
+    "nothing that a grader cannot read solves tasks",
+    causes=("idle-scores-low", "constant-scores-low", "random-scores-low", "junk-scores-low"),
+)
+def hostile_unpaid(subject: Subject) -> Finding:
+    """No hostile action, followed by silence, solves most tasks; one that solves a single task may be its answer."""
+    patience = Patience(_UNPAID_SECONDS)
+    tasks = subject.tasks
+    if len(tasks) < _FEWEST_TASKS:
+        raise CheckSkipped("too few tasks to tell a right answer from a paid mistake")
+    with subject.env() as env:
+        env.reset(seed=subject.seed, options={"task": tasks[0]})  # the tools may depend on the episode
+        actions = some_hostile_actions(env, _UNPAID)
+        for count, action in enumerate(actions):
+            if patience.is_over:
+                return f"{count} actions"
+            if not _solves(env, subject, tasks[count % len(tasks)], action):
+                continue
+            solved = [task.id for task in tasks if _solves(env, subject, task, action)]
+            if len(solved) > RANDOM_LIMIT * len(tasks):
+                raise CheckFailed(
+                    f"the action {_describe_action(action)} solved {len(solved)} of {len(tasks)} tasks, e.g. "
+                    f"{solved[0]!r}; pay nothing where the grader fails, in its except-branches too"
+                )
+    return f"{len(actions)} actions"
+
+
+def _solves(env: Env, subject: Subject, task: Task, action: Action) -> bool:
+    try:
+        return is_solved(play(env, task, subject.seed, then_silence([action])))
+    except Broken:
+        return False  # other checks report it
 
 
 def some_hostile_actions(env: Env, count: int) -> list[Action]:
@@ -215,16 +248,13 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
     let_it_blunder(env)
     env.reset(seed=subject.seed)
     over = False
-    solving: list[Action] = []
     for action in _while_there_is_time(list(actions)):
         count += 1
         try:
             if over:
-                env.reset(seed=subject.seed + count % _SEEDS)
+                env.reset(seed=subject.seed)
             result = env.step(action)
             over = is_over(result)
-            if over and result[4].get("is_success"):
-                solving.append(action)
         except Exception as error:
             cause = error.__cause__ or error
             raise CheckFailed(
@@ -233,21 +263,7 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
             ) from error
         if (problem := observation_problem(env.observation_space, result[0])) is not None:
             raise CheckFailed(f"{how}, the action {_describe_action(action)} was answered by {problem}")
-    for action in solving[:_SUSPECTS]:
-        _must_not_solve(env, subject, action, how)
     return count
-
-
-def _must_not_solve(env: Env, subject: Subject, action: Action, how: str) -> None:
-    """Raise `CheckFailed` if an action that solved one task solves most of them."""
-    tasks = subject.tasks
-    played = [play(env, task, subject.seed, then_silence([action])) for task in tasks]
-    solved = [episode.task.id for episode in played if is_solved(episode)]
-    if len(tasks) >= _FEWEST_TASKS and len(solved) > RANDOM_LIMIT * len(tasks):
-        raise CheckFailed(
-            f"{how}, the action {_describe_action(action)} solved {len(solved)} of {len(tasks)} tasks, e.g. "
-            f"{solved[0]!r}; a grader that cannot read an answer must pay nothing for it"
-        )
 
 
 def _while_there_is_time(actions: Sequence[Action]) -> Iterator[Action]:
@@ -277,4 +293,4 @@ def _describe_action(action: Action) -> str:
     return ", ".join(calls) or short(repr(action))
 
 
-CHECKS = (hostile_text, hostile_messages, hostile_arguments)
+CHECKS = (hostile_text, hostile_messages, hostile_arguments, hostile_unpaid)

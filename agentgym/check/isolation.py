@@ -77,7 +77,7 @@ def clock_unused(subject: Subject) -> Finding:
         raise CheckFailed(f"it depends on the clock: {change}. Put dates into the task's data, and count to make ids")
     if surroundings.clock:
         raise CheckWarned(
-            f"it reads the clock ({', '.join(surroundings.clock[:3])}), although the other days that were tried made no "
+            f"it reads the clock ({', '.join(surroundings.clock[:3])}), although other days made no "
             "difference; put dates into the task's data, and measure durations with time.monotonic()"
         )
     return None

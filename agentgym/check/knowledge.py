@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from agentgym.check.adversaries import calls_in
@@ -31,13 +32,11 @@ _FEWEST_ANSWERS = 3
 _SHARE = 0.8
 """... and in this share of the tasks."""
 
-_WORD = re.compile(r"\w+")
-
 _OF_CORE = RESET_INFO | {"rewards", "turn", "counts"}
 """Entries of `info` that every environment has, without the labels of the task."""
 
 
-@check("equal-pay", "equal observations and actions are paid alike, whatever the seed and the task", causes=SAME_EPISODE)
+@check("equal-pay", "equal observations and actions are paid alike, whatever the seed and task", causes=SAME_EPISODE)
 def equal_pay(subject: Subject) -> Finding:
     """Solutions played with other seeds, and on tasks that open alike, are paid alike while nothing visible differs."""
     solutions = [episode for episode in subject.solutions if is_solved(episode)]
@@ -90,16 +89,21 @@ def _seen(observations: Sequence[Any]) -> str:
     return canonical([[message.get("role"), text_of(message)] for messages in observations for message in messages])
 
 
-@check("labels-hide-gold", "no id, tag, difficulty or info tells the right answer")
+@check(
+    "labels-hide-gold",
+    "no id, tag, difficulty or info tells the right answer",
+    causes=("gold-hidden-at-start", "gold-hidden-in-play"),
+)
 def labels_hide_gold(subject: Subject) -> Finding:
     """No label of a task, and no value in `info` before the end, equals the answer of the solution in most tasks."""
     solutions = [episode for episode in subject.solutions if is_solved(episode) and episode.task.gold]
     matches: dict[str, list[str]] = {}
     with subject.env() as env:
         for episode in solutions:
-            answers = set(_answers(env, episode))
-            for name, words in _labels(episode).items():
-                matches.setdefault(name, []).extend(sorted(answers & words)[:1])
+            answers = sorted({*_answers(env, episode)})
+            for name, label in _labels(episode):
+                told = [answer for answer in answers if label(answer)]
+                matches.setdefault(name, []).extend(told[:1])
     if len(solutions) < _FEWEST_ANSWERS:
         raise CheckSkipped("too few tasks are solved by their solution")
     for name, found in matches.items():
@@ -116,25 +120,25 @@ def _answers(env: Env, episode: CheckedEpisode) -> Iterator[str]:
     last: Action = episode.actions[-1]
     calls = calls_in(env, last)
     values = [call.arguments for call in calls] if calls else [text_of(last) if isinstance(last, dict) else last]
-    return (_text(value) for _, value in _scalars("", values) if _text(value))
+    return (text for _, value in _scalars("", values) if (text := _text(value)))
 
 
-def _labels(episode: CheckedEpisode) -> dict[str, set[str]]:
-    """Return the labels of an episode by name: each as the set of texts that it tells."""
+def _labels(episode: CheckedEpisode) -> Iterator[tuple[str, Callable[[str], bool]]]:
+    """Yield the labels of an episode, each with a function that returns whether it tells an answer."""
     task = episode.task
-    labels = {"the difficulty": {_text(task.difficulty)}, "the id": _words(task.id)}
-    labels |= {f"tag {number}": _words(tag) for number, tag in enumerate(task.tags, start=1)}
-    infos = [episode.info, *(result.info for result in episode.results if not is_over(result))]
-    for info in infos:
-        own = {name: value for name, value in info.items() if name not in _OF_CORE}
-        for name, value in _scalars("", own):
-            labels.setdefault(f"info{name}", set()).add(_text(value))
-    return labels
+    yield "the difficulty", _text(task.difficulty).__eq__
+    for name, label in [("the id", task.id), *((f"tag {number}", tag) for number, tag in enumerate(task.tags, 1))]:
+        yield name, partial(_holds, label.casefold())
+    told: dict[str, set[str]] = {}
+    for info in [episode.info, *(result.info for result in episode.results if not is_over(result))]:
+        for name, value in _scalars("", {name: value for name, value in info.items() if name not in _OF_CORE}):
+            told.setdefault(f"info{name}", set()).add(_text(value))
+    yield from ((name, texts.__contains__) for name, texts in told.items())
 
 
-def _words(label: str) -> set[str]:
-    words = _WORD.findall(label.casefold())
-    return {label.casefold(), *words, *(part for word in words for part in word.split("_"))}
+def _holds(label: str, answer: str) -> bool:
+    """Return whether a label contains an answer, not as part of a longer word or number."""
+    return re.search(rf"(?<![^\W_]){re.escape(answer)}(?![^\W_])", label) is not None
 
 
 def _scalars(name: str, value: Any) -> Iterator[tuple[str, str | int | float]]:

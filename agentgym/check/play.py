@@ -196,7 +196,7 @@ def then_silence(actions: Sequence[Action]) -> ScriptedPlayer:
     """Return a player of `actions` that then answers every turn with an empty text."""
 
     def player(env: Env, task: Task) -> Iterable[Action]:
-        yield from actions
+        yield from (action for action in actions)
         yield from idle_player(env, task)
 
     return player

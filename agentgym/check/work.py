@@ -85,7 +85,8 @@ def unfinished_fails(subject: Subject) -> Finding:
 
     The last action is an answer if changing it keeps the task from being solved.
     """
-    solutions = [episode for episode in subject.episodes("solution") if is_solved(episode)]
+    pairs = zip(subject.episodes("solution"), subject.episodes("idle"), strict=True)
+    solutions = [episode for episode, idle in pairs if is_solved(episode) and not is_solved(idle)]
     played: list[CheckedEpisode] = []
     with subject.env() as env:
         for episode in _spread(solutions):

@@ -43,7 +43,6 @@ from agentgym.rollout.feedback import TypedFeedback
 from agentgym.rollout.fitness import check_prompt_fits
 from agentgym.rollout.lookahead.search import TypedSearch
 
-
 _BASELINE_SECONDS = 1.0
 """Time limit for the baseline, shown next to the results."""
 

@@ -158,8 +158,8 @@ class _Evaluation:
         out = self._out
         with nullcontext() if out is None else held(out):
             if out is not None and out.is_file():
-                mend_last_line(out, BEGINNING)
                 self._index = TrajectoryIndex(out)
+                mend_last_line(out, BEGINNING)  # raises before the first episode is played for nothing
             done = self._finished()
             for entry in done.values():
                 self._note(entry)

@@ -144,7 +144,7 @@ class EnvSession:
     def _same_task(self, reference: Mapping[str, Any]) -> Task:
         """Return the task with a client's id. Raises `TaskError` if its hash differs from the client's.
 
-        A hash without the key is compared only if the client may see the gold: the answer would tell whether it is right.
+        A hash without the key is compared only if the client may see the gold: the reply would tell if it is right.
         """
         task = self._env.tasks.find(str(reference.get("id")))
         own_hash = task.hash if self._key is None else keyed_hash(task, self._key)

@@ -296,14 +296,15 @@ def _scores(env: Env, episodes: Sequence[CheckedEpisode]) -> str:
         "solves, in how many turns, and what each scheme pays on average. `d_ra` shows what it would be without gates. "
         "Where one call solves a task, so does repeating it."
     )
-    return "\n\n".join([intro, table(("player", "solved", "turns", *map(code, schemes)), rows), _baseline(env, episodes)])
+    players = table(("player", "solved", "turns", *map(code, schemes)), rows)
+    return "\n\n".join([intro, players, _baseline(env, episodes)])
 
 
 def _baseline(env: Env, episodes: Sequence[CheckedEpisode]) -> str:
     best = best_constant(env, episodes, math.inf)
     if best is None:
         return "No single action could be tried on all tasks."
-    return f"Baseline: of all single actions tried, {code(best.action)} solves most tasks, {best.solved} of {best.tasks}."
+    return f"Baseline: of all single actions tried, {code(best.action)} solves most: {best.solved} of {best.tasks}."
 
 
 def _solved(name: str, score: Score) -> str:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections import deque
 from contextlib import suppress
 from typing import Protocol
