@@ -35,7 +35,7 @@ def load_named(path: str, what: str, fits: Callable[[Any], bool] = callable) -> 
     return value
 
 
-_folders: list[str] = []
+FOLDERS: list[str] = []
 _lock = threading.RLock()
 
 
@@ -45,13 +45,13 @@ def also_look_in(folder: str) -> None:
     Otherwise a file of the folder could take the place of an optional package. A folder that holds a named module stays
     on the module search path, because that module may import others from there later.
     """
-    if folder not in _folders:
-        _folders.append(folder)
+    if folder not in FOLDERS:
+        FOLDERS.append(folder)
 
 
 def _import(name: str) -> ModuleType:
     with _lock:
-        folders = [folder for folder in _folders if folder not in sys.path]
+        folders = [folder for folder in FOLDERS if folder not in sys.path]
         sys.path += folders
         file = ""
         try:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from functools import cache
@@ -99,16 +100,20 @@ def main() -> int:
     )
     environment.filters["tojson"] = json.dumps
     environment.globals |= {"raise_exception": refuse, "strftime_now": lambda _: "1 January 2026"}
+    source = sys.stdin.buffer.read().decode()
+    sys.settrace(_heed)  # jinja folds constants when it compiles, and hides the errors of that
     try:
-        template = environment.from_string(sys.stdin.buffer.read().decode())
-        for variables in _CONVERSATIONS:
-            if _is_too_long(template, variables):
-                return _TOO_MUCH
-    except (MemoryError, OverflowError):
-        return _TOO_MUCH
+        template = environment.from_string(source)
+        return _TOO_MUCH if any(_is_too_long(template, variables) for variables in _CONVERSATIONS) else 0
     except Exception:  # a template that cannot be compiled fails when it is used
         return 0
-    return 0
+
+
+def _heed(_: Any, event: str, argument: Any) -> Any:
+    """End the process once memory runs out, whoever catches the error."""
+    if event == "exception" and issubclass(argument[0], MemoryError):
+        os._exit(_TOO_MUCH)
+    return _heed
 
 
 def _is_too_long(template: Any, variables: dict[str, Any]) -> bool:
@@ -118,8 +123,6 @@ def _is_too_long(template: Any, variables: dict[str, Any]) -> bool:
             length += len(piece)
             if length > _MOST_CHARS:
                 return True
-    except (MemoryError, OverflowError):
-        return True
     except Exception:  # a template may refuse a conversation
         return False
     return False

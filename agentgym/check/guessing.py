@@ -18,7 +18,7 @@ from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall
 
-CONSTANT_SECONDS = 2.0
+CONSTANT_SECONDS = 1.0
 """Time budget in seconds for looking for the best constant."""
 
 CONSTANT_WARNING, CONSTANT_LIMIT = 0.2, 0.5

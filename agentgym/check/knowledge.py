@@ -21,7 +21,7 @@ from agentgym.core.messages import text_of
 
 _OTHER_SEEDS = (1_001, 1_002, 1_003, 1_004)
 
-_SECONDS = 1.5
+_SECONDS = 0.8
 
 _MOST_TWINS = 6
 """Number of pairs of tasks with the same opening that are compared."""
