@@ -36,6 +36,7 @@ def load_named(path: str, what: str, fits: Callable[[Any], bool] = callable) -> 
 
 
 FOLDERS: list[str] = []
+"""The folder of `also_look_in`, if any."""
 _lock = threading.RLock()
 
 
@@ -45,8 +46,7 @@ def also_look_in(folder: str) -> None:
     Otherwise a file of the folder could take the place of an optional package. A folder that holds a named module stays
     on the module search path, because that module may import others from there later.
     """
-    if folder not in FOLDERS:
-        FOLDERS.append(folder)
+    FOLDERS[:] = [folder]
 
 
 def _import(name: str) -> ModuleType:

@@ -43,8 +43,8 @@ from agentgym.rollout.feedback import TypedFeedback
 from agentgym.rollout.fitness import check_prompt_fits
 from agentgym.rollout.lookahead.search import TypedSearch
 
-_BASELINE_SECONDS = 1.0
-"""Time limit for the baseline, shown next to the results."""
+_BASELINE_SECONDS, _BASELINE_TASKS = 1.0, 10
+"""Time limit for the baseline, shown next to the results, and the fewest tasks that it is worth showing for."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
     else:
         print_summary(summary, console())
         if constant is not None:
-            console().print(f"Baseline: of all single actions tried, {constant}.", markup=False, highlight=False)
+            console().print(f"Baseline, the best single action: {constant}.", markup=False, highlight=False)
     return summary
 
 
@@ -104,7 +104,8 @@ def _best_constant(request: EvaluationRequest) -> Constant | None:
     """Return the best constant on the evaluated tasks; `None` if its episodes are too slow or too heavy to play."""
     with suppress(AgentGymError), closed_after(make_env(full_env_id(request.env), request.env_kwargs)) as env:
         if env.max_concurrent is None:
-            return baseline(env, _selected_tasks(env, request), _BASELINE_SECONDS)
+            constant = baseline(env, _selected_tasks(env, request), _BASELINE_SECONDS)
+            return constant if constant is not None and constant.tasks >= _BASELINE_TASKS else None
     return None
 
 

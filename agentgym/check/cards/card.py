@@ -304,7 +304,9 @@ def _baseline(env: Env, episodes: Sequence[CheckedEpisode]) -> str:
     best = best_constant(env, episodes, math.inf)
     if best is None:
         return "No single action could be tried on all tasks."
-    return f"Baseline: of all single actions tried, {code(best.action)} solves most: {best.solved} of {best.tasks}."
+    if best.solved == 0:
+        return "Baseline: no single action that was tried solves any of these tasks."
+    return f"Baseline, the best single action: {code(best.action)} solves {best.solved} of {best.tasks} tasks."
 
 
 def _solved(name: str, score: Score) -> str:
