@@ -88,7 +88,12 @@ BROKEN: dict[str, list[Row]] = {
         ("FailsToFail", "useful-work-pays", "failing() solved it; make it end with a mistake", {"junk-scores-low"}),
         ("WrongSolution", "solution-solves", "outcome 0 after 1 turns, ending 'answered'", set()),
         ("PaysForNothing", "idle-scores-low", "the idle player solved 8 of 8 tasks", set()),
-        ("PaysForNonsense", "random-scores-low", "the random player solved", {"junk-scores-low", "constant-scores-low"}),
+        (
+            "PaysForNonsense",
+            "random-scores-low",
+            "the random player solved",
+            {"junk-scores-low", "constant-scores-low"},
+        ),
     ],
     "guesses": [
         ("HalfAreDeclined", "constant-scores-low", "decline() solves 5", set()),

@@ -110,7 +110,15 @@ def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path, tail: bytes,
     assert ids_in(path) == ["a", "b", "c"]
 
 
-FOREIGN = [b"{'a': 1", b"notes", b'{"schema": 1', b'{"name": "x", "items": [1,', b"a line\n{", b"\0" * 99, b"\x89PNG\r\n\0"]
+FOREIGN = [
+    b"{'a': 1",
+    b"notes",
+    b'{"schema": 1',
+    b'{"name": "x", "items": [1,',
+    b"a line\n{",
+    b"\0" * 99,
+    b"\x89PNG\r\n\0",
+]
 
 
 @pytest.mark.parametrize("content", FOREIGN)

@@ -348,9 +348,7 @@ def overview(subjects: Sequence[CardSubject], speeds: Mapping[str, Speed]) -> st
         "`agentgym cards module:Class`. How fast one is on a machine: `agentgym check sql --only latency`."
     )
     arguments = _arguments([argument for argument in common_arguments() if argument.meaning])
-    return "\n\n".join(
-        [_OVERVIEW, intro, table(columns, rows), "## Arguments of every environment", arguments, ""]
-    )
+    return "\n\n".join([_OVERVIEW, intro, table(columns, rows), "## Arguments of every environment", arguments, ""])
 
 
 def _row(subject: CardSubject, speeds: Mapping[str, Speed]) -> tuple[str, ...]:

@@ -151,4 +151,3 @@ class HiddenCoin(SoundEnv):
         yield ToolCall("look", {"box": task.gold["box"]})
         content = task.gold["content"]
         yield ToolCall("answer", {"text": content.upper() if self.is_upper else content})
-
