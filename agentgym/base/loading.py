@@ -50,13 +50,15 @@ def also_look_in(folder: str) -> None:
 
 
 def _import(name: str) -> ModuleType:
+    if not FOLDERS or name in sys.modules:
+        return import_module(name)
     with _lock:
         folders = [folder for folder in FOLDERS if folder not in sys.path]
         sys.path += folders
         file = ""
         try:
             module = import_module(name)
-            file = str(module.__file__ or "")
+            file = getattr(module, "__file__", None) or ""
             return module
         finally:
             for folder in folders:

@@ -46,6 +46,9 @@ from agentgym.rollout.lookahead.search import TypedSearch
 _BASELINE_SECONDS, _BASELINE_TASKS = 1.0, 10
 """Time limit for the baseline, shown next to the results, and the fewest tasks that it is worth showing for."""
 
+_FAST_SECONDS = 0.1
+"""Longest mean time in the environment of an evaluated episode for which a baseline can be played in time."""
+
 
 @dataclass(frozen=True)
 class EvaluationRequest:
@@ -89,7 +92,8 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
             if request.out is not None:
                 progress.console.print(f"Finished trajectories are in {request.out}; run the same command to resume.")
             raise
-        constant = _best_constant(request)
+        is_fast = summary.environment_seconds is not None and summary.environment_seconds <= _FAST_SECONDS
+        constant = _best_constant(request) if is_fast else None
     if as_json:
         content = {**summary.to_dict(), "baseline": None if constant is None else asdict(constant)}
         console().out(json.dumps(content, indent=2), highlight=False)
@@ -101,11 +105,10 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
 
 
 def _best_constant(request: EvaluationRequest) -> Constant | None:
-    """Return the best constant on the evaluated tasks; `None` if its episodes are too slow or too heavy to play."""
+    """Return the best constant on the evaluated tasks; `None` if too few of them could be played in time."""
     with suppress(AgentGymError), closed_after(make_env(full_env_id(request.env), request.env_kwargs)) as env:
-        if env.max_concurrent is None:
-            constant = baseline(env, _selected_tasks(env, request), _BASELINE_SECONDS)
-            return constant if constant is not None and constant.tasks >= _BASELINE_TASKS else None
+        constant = baseline(env, _selected_tasks(env, request), _BASELINE_SECONDS)
+        return constant if constant is not None and constant.tasks >= _BASELINE_TASKS else None
     return None
 
 
