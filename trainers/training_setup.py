@@ -106,7 +106,10 @@ def checkpoint_to_resume(config: TrainConfig) -> Path | None:
     return None
 
 
-_REPLACED = ("config.yaml", "metrics.jsonl", "summary.json", "samples.jsonl", "eval-before.jsonl", "eval-after.jsonl")
+_REPLACED = (
+    *("config.yaml", "metrics.jsonl", "summary.json", "samples.jsonl", "curve.png"),
+    *("eval-before.jsonl", "eval-after.jsonl"),
+)
 """Files that a new run in a folder replaces."""
 
 
