@@ -54,40 +54,6 @@ class Stumbling(SoundEnv):
         return super().step(action)
 
 
-class Babbling(SoundEnv):
-    """Answers one text with a message above the limit."""
-
-    def step(self, action: Any) -> StepResult:
-        result = super().step(action)
-        if action != "NaN":
-            return result
-        return result._replace(observation=[{"role": "user", "content": "x" * 100_000}])
-
-
-@pytest.fixture(autouse=True)
-def _no_actions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Listening, "actions", [])
-
-
-def checked(env: type[Env], check: Check) -> str:
-    return check.run(Subject(f"{env.__module__}:{env.__qualname__}")) or ""
-
-
-def texts_sent(dialect: str) -> list[str]:
-    return [action for name, action in Listening.actions if name == dialect and isinstance(action, str)]
-
-
-def messages() -> list[dict[str, Any]]:
-    return [action for _, action in Listening.actions if not isinstance(action, str)]
-
-
-def test_every_text_is_sent_in_every_dialect():
-    finding = checked(Listening, hostile_text)
-    for dialect in dialect_names():
-        assert texts_sent(dialect) == list(TEXTS)
-    assert finding == f"{len(TEXTS) * len(dialect_names())} actions in {len(dialect_names())} dialects"
-
-
 def test_an_environment_without_a_dialect_argument_gets_all_texts_once():
     assert checked(HermesOnly, hostile_text) == f"{len(TEXTS)} actions"
     assert Listening.actions == [("hermes", text) for text in TEXTS]
@@ -105,15 +71,6 @@ def test_every_malformed_message_and_argument_is_sent():
     assert [[call["function"]["name"] for call in pair] for pair in twice] == [["look"] * 2, ["answer"] * 2]
     assert all(first["id"] == second["id"] and not isinstance(first["id"], str) for first, second in twice)
     assert finding == f"{len(sent)} actions"
-
-
-def test_every_argument_of_every_tool_gets_every_value():
-    checked(Listening, hostile_arguments)
-    calls = [message["tool_calls"][0]["function"] for message in messages()]
-    assert len(calls) == len(VALUES) * 2
-    for tool, name in (("look", "box"), ("answer", "text")):
-        values = [call["arguments"][name] for call in calls if call["name"] == tool]
-        assert {repr(value) for value in VALUES} <= {repr(value) for value in values}
 
 
 def test_a_call_that_a_dialect_can_write_is_sent_whole_truncated_and_doubled():
@@ -140,8 +97,3 @@ def test_the_message_shows_the_fatal_action_with_its_error(monkeypatch: pytest.M
         monkeypatch.setattr(Stumbling, "at", at)
         words = refusal(lambda check=check: checked(Stumbling, check), raises=CheckFailed)
         assert f"{action} raised LookupError: ‹stumbled›; raise ToolError" in words
-
-
-def test_the_message_shows_the_text_that_got_an_oversized_answer():
-    words = refusal(lambda: checked(Babbling, hostile_text), raises=CheckFailed)
-    assert "in dialect 'hermes', the action ‹'NaN'› was answered by a message of 100000" in words
