@@ -36,13 +36,6 @@ class Listening(SoundEnv):
         return super().step(action)
 
 
-class HermesOnly(Listening):
-    """Has no argument `dialect`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-
-
 class Stumbling(SoundEnv):
     """Breaks on one action."""
 
@@ -52,6 +45,37 @@ class Stumbling(SoundEnv):
         if type(action) is type(self.at) and action == self.at:
             raise LookupError("stumbled")
         return super().step(action)
+
+
+class HermesOnly(Listening):
+    """Has no argument `dialect`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@pytest.fixture(autouse=True)
+def _no_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listening, "actions", [])
+
+
+def checked(env: type[Env], check: Check) -> str:
+    return check.run(Subject(f"{env.__module__}:{env.__qualname__}")) or ""
+
+
+def texts_sent(dialect: str) -> list[str]:
+    return [action for name, action in Listening.actions if name == dialect and isinstance(action, str)]
+
+
+def messages() -> list[dict[str, Any]]:
+    return [action for _, action in Listening.actions if not isinstance(action, str)]
+
+
+def test_every_text_is_sent_in_every_dialect():
+    finding = checked(Listening, hostile_text)
+    for dialect in dialect_names():
+        assert texts_sent(dialect) == list(TEXTS)
+    assert finding == f"{len(TEXTS) * len(dialect_names())} actions in {len(dialect_names())} dialects"
 
 
 def test_an_environment_without_a_dialect_argument_gets_all_texts_once():
