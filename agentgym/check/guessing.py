@@ -56,7 +56,11 @@ def constant_scores_low(subject: Subject) -> Finding:
     return f"baseline: {best}"
 
 
-@check("enumeration-fails", "trying one value after another in an episode rarely solves a task")
+@check(
+    "enumeration-fails",
+    "trying one value after another in an episode rarely solves a task",
+    causes=("unfinished-fails",),
+)
 def enumeration_fails(subject: Subject) -> Finding:
     """Neither numbers in order, nor all choices, nor the right answers of other tasks solve most tasks.
 
@@ -91,23 +95,28 @@ def enumeration_fails(subject: Subject) -> Finding:
 def _enumerations(
     env: Env, episode: CheckedEpisode, others: Sequence[CheckedEpisode]
 ) -> Iterator[tuple[str, list[Action]]]:
-    """Yield sequences of actions that try one value after another, each with a name."""
-    ends = [other.actions[-1] for other in others if other.actions]
-    calls = [calls_in(env, end)[-1] for end in ends if calls_in(env, end)]
+    """Yield sequences of actions that try one value after another, each with a name.
+
+    Values are tried where solutions end, or before an end without arguments, which then follows.
+    """
+    ends = [action for other in others for action in other.actions[-2:]]
+    calls = [call for end in ends for call in calls_in(env, end)]
     if not calls:
         texts = [end for end in ends if isinstance(end, str)]
         for name, values in _values({}, texts, env.max_turns):
             yield f"{name} as text", [str(value) for value in values]
         return
+    last: Action = episode.actions[-1]
+    closing = [last] if calls_in(env, last) and not any(call.arguments for call in calls_in(env, last)) else []
     for tool in (tool for tool in env.tools if tool.name in {call.name for call in calls}):
         own = [call.arguments for call in calls if call.name == tool.name]
         properties: Mapping[str, Any] = tool.parameters.get("properties", {})
         for argument in [name for name in properties if any(name in row for row in own)][:_MOST_ARGUMENTS]:
             right = [row[argument] for row in own if argument in row]
-            for name, values in _values(properties[argument], right, env.max_turns):
+            for name, values in _values(properties[argument], right, env.max_turns - len(closing)):
                 rest = most_common([{key: part for key, part in row.items() if key != argument} for row in own], 1)[0]
                 tries: list[Action] = [assistant_call(ToolCall(tool.name, {**rest, argument: v})) for v in values]
-                yield f"{tool.name}({argument}=...) with {name}", tries
+                yield f"{tool.name}({argument}=...) with {name}", [*tries, *closing]
 
 
 def _values(schema: Mapping[str, Any], right: Sequence[Any], count: int) -> Iterator[tuple[str, list[Any]]]:

@@ -116,11 +116,13 @@ def labels_hide_gold(subject: Subject) -> Finding:
 
 
 def _answers(env: Env, episode: CheckedEpisode) -> Iterator[str]:
-    """Yield the values in the last action of a solution, as text."""
+    """Yield the values in the last action of a solution, and the pieces of gold in them, as text."""
     last: Action = episode.actions[-1]
     calls = calls_in(env, last)
     values = [call.arguments for call in calls] if calls else [text_of(last) if isinstance(last, dict) else last]
-    return (text for _, value in _scalars("", values) if (text := _text(value)))
+    answers = [text for _, value in _scalars("", values) if (text := _text(value))]
+    golds = [text for _, value in _scalars("", episode.task.gold) if (text := _text(value))]
+    yield from (*answers, *(gold for gold in golds if any(_holds(answer, gold) for answer in answers)))
 
 
 def _labels(episode: CheckedEpisode) -> Iterator[tuple[str, Callable[[str], bool]]]:

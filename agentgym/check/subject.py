@@ -87,7 +87,7 @@ _STUMBLE_SECONDS = 1.5
 
 _FEWEST_STUMBLES = 6
 
-_SOLUTION_SECONDS = 1.0
+_SOLUTION_SECONDS = 0.6
 """Seconds after which no more than the usual solutions are played."""
 
 _TRIED_STEPS = 3

@@ -81,7 +81,7 @@ def other_solution_fails(subject: Subject) -> Finding:
 
 @check("unfinished-fails", "a solution without its last action does not succeed if that action is the answer")
 def unfinished_fails(subject: Subject) -> Finding:
-    """Silence in place of a solution's answer solves nothing, however much was read before.
+    """Neither silence nor more reading in place of a solution's answer solves a task, however much was read before.
 
     The last action is an answer if changing it keeps the task from being solved.
     """
@@ -91,15 +91,17 @@ def unfinished_fails(subject: Subject) -> Finding:
     with subject.env() as env:
         for episode in _spread(solutions):
             *before, answer = episode.actions
-            attempts = (to_the_end([*before, wrong]) for wrong in islice(spoiled_action(env, answer), _WRONG_ANSWERS))
-            if any(not is_solved(play(env, episode.task, episode.seed, attempt)) for attempt in attempts):
-                played.append(play(env, episode.task, episode.seed, then_silence(before)))
+            wrong = (to_the_end([*before, action]) for action in islice(spoiled_action(env, answer), _WRONG_ANSWERS))
+            if any(not is_solved(play(env, episode.task, episode.seed, player)) for player in wrong):
+                idle = [then_silence(before), *([to_the_end(before)] if before else [])]
+                attempts = [play(env, episode.task, episode.seed, player) for player in idle]
+                played.append(max(attempts, key=lambda attempt: attempt.outcome))
     if not played:
         raise CheckSkipped("no solution ends with an answer")
     solved = [episode for episode in played if is_solved(episode)]
     if len(solved) > RANDOM_LIMIT / 2 * len(played):
         raise CheckFailed(
-            f"silence in place of the answer solved {len(solved)} of {len(played)} tasks, e.g. "
+            f"waiting in place of the answer solved {len(solved)} of {len(played)} tasks, e.g. "
             f"{solved[0].task.id!r}; pay the outcome for the answer, not for reaching the end"
         )
     return f"solved {len(solved)} of {len(played)} tasks"

@@ -97,8 +97,9 @@ BROKEN: dict[str, list[Row]] = {
     ],
     "guesses": [
         ("HalfAreDeclined", "constant-scores-low", "decline() solves 5", set()),
-        ("PaysForWaiting", "unfinished-fails", "silence in place of the answer solved 4 of 4 tasks", PAY),
+        ("PaysForWaiting", "unfinished-fails", "waiting in place of the answer solved 4 of 4 tasks", PAY),
         ("MarblesEnv", "enumeration-fails", "numbers around the usual ones, one after another, solved 12 of 12", set()),
+        ("CountsThenCloses", "enumeration-fails", "answer(count=...) with numbers around the usual ones", set()),
         ("PaysWhatItCannotRead", "hostile-unpaid", "pay nothing where the grader fails, in its except-branches", set()),
         ("HiddenCoin", "equal-pay", "after the same observations and actions", set()),
         ("TellsTheAnswer", "labels-hide-gold", "the difficulty tells the answer of 100 of 100 tasks, e.g. ‹", set()),

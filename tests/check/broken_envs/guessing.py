@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agentgym.core.endings import Reason
@@ -39,10 +40,10 @@ class HalfAreDeclined(SoundEnv):
 
 
 class PaysForWaiting(SoundEnv):
-    """Counts an episode that ends without an answer as solved if somebody looked."""
+    """Counts an episode as solved that reaches the turn limit after a look."""
 
     def grade(self) -> dict[str, float]:
-        return {OUTCOME: 1.0} if self.looked and self.reason is not Reason.ANSWERED else {}
+        return {OUTCOME: 1.0} if self.looked and self.reason is Reason.MAX_TURNS else {}
 
 
 def marbles_task(split: str, index: int) -> Task:
@@ -115,14 +116,39 @@ class LabelledTasks(GeneratedTasks):
     """Tasks with a label that tells the answer."""
 
     def __init__(self, how: str):
-        self.how = how
-        super().__init__("marbles", self.make, SPLITS)
-
-    def make(self, split: str, index: int) -> Task:
-        return labelled_task(self.how, split, index)
+        super().__init__("marbles", partial(labelled_task, how), SPLITS)
 
     def find(self, task_id: str) -> Task:
         return super().find(task_id.partition("-")[0])
+
+
+class CountsThenCloses(MarblesEnv):
+    """Keeps the best of all answers until the case is closed."""
+
+    def start(self, task: Task) -> str:
+        self.is_right = False
+        return super().start(task)
+
+    @tool
+    def answer(self, count: int) -> str:
+        """Note an answer.
+
+        Args:
+            count: The number of marbles.
+        """
+        self.is_right = self.is_right or count == self.task.gold["count"]
+        return "Noted."
+
+    @tool
+    def close_case(self) -> str:
+        """End."""
+        self.reward(OUTCOME, float(self.is_right))
+        self.finish(Reason.ANSWERED)
+        return "Closed."
+
+    def solution(self, task: Task) -> Solution:
+        yield from super().solution(task)
+        yield ToolCall("close_case")
 
 
 class PaysWhatItCannotRead(SoundEnv):
