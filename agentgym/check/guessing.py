@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from statistics import median_low
 from typing import Any
 
@@ -12,7 +13,7 @@ from agentgym.check.constants import best_constant, listed_values, most_common
 from agentgym.check.grading import RANDOM_LIMIT
 from agentgym.check.honest import is_solved
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, CheckWarned, Finding, Patience, is_no_luck
-from agentgym.check.play import CheckedEpisode, assistant_call, play, then_silence
+from agentgym.check.play import Broken, CheckedEpisode, assistant_call, play, then_silence
 from agentgym.check.subject import Subject
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
@@ -75,8 +76,9 @@ def enumeration_fails(subject: Subject) -> Finding:
             env.reset(seed=episode.seed, options={"task": episode.task})  # the tools may depend on the episode
             others = [other for other in solutions if other.task.gold != episode.task.gold]
             for name, actions in _enumerations(env, episode, others):
-                attempt = play(env, episode.task, episode.seed, then_silence(actions))
-                solved.setdefault(name, []).extend([attempt] if is_solved(attempt) else [])
+                with suppress(Broken):  # other checks report it
+                    attempt = play(env, episode.task, episode.seed, then_silence(actions))
+                    solved.setdefault(name, []).extend([attempt] if is_solved(attempt) else [])
             played += 1
             if patience.is_over:
                 break
@@ -99,15 +101,14 @@ def _enumerations(
 
     Values are tried where solutions end, or before an end without arguments, which then follows.
     """
-    ends = [action for other in others for action in other.actions[-2:]]
+    ends = [_answer(env, other) for other in others if other.actions]
     calls = [call for end in ends for call in calls_in(env, end)]
     if not calls:
         texts = [end for end in ends if isinstance(end, str)]
         for name, values in _values({}, texts, env.max_turns):
             yield f"{name} as text", [str(value) for value in values]
         return
-    last: Action = episode.actions[-1]
-    closing = [last] if calls_in(env, last) and not any(call.arguments for call in calls_in(env, last)) else []
+    closing = [episode.actions[-1]] if _has_bare_end(env, episode) else []
     for tool in (tool for tool in env.tools if tool.name in {call.name for call in calls}):
         own = [call.arguments for call in calls if call.name == tool.name]
         properties: Mapping[str, Any] = tool.parameters.get("properties", {})
@@ -117,6 +118,17 @@ def _enumerations(
                 rest = most_common([{key: part for key, part in row.items() if key != argument} for row in own], 1)[0]
                 tries: list[Action] = [assistant_call(ToolCall(tool.name, {**rest, argument: v})) for v in values]
                 yield f"{tool.name}({argument}=...) with {name}", [*tries, *closing]
+
+
+def _has_bare_end(env: Env, episode: CheckedEpisode) -> bool:
+    """Return whether an episode ends with a call without arguments, after other actions."""
+    calls = calls_in(env, episode.actions[-1])
+    return bool(calls) and not any(call.arguments for call in calls) and len(episode.actions) > 1
+
+
+def _answer(env: Env, episode: CheckedEpisode) -> Action:
+    """Return the last action of an episode that may hold an answer."""
+    return episode.actions[-2 if _has_bare_end(env, episode) else -1]
 
 
 def _values(schema: Mapping[str, Any], right: Sequence[Any], count: int) -> Iterator[tuple[str, list[Any]]]:

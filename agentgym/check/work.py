@@ -10,11 +10,12 @@ from agentgym.check.catalog import check
 from agentgym.check.grading import RANDOM_LIMIT
 from agentgym.check.honest import Slip, is_solved, spoiled_action, to_the_end
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
-from agentgym.check.play import CheckedEpisode, assistant_call, canonical, play, then_silence
+from agentgym.check.play import Broken, CheckedEpisode, assistant_call, canonical, play, then_silence
 from agentgym.check.subject import Stumbled, Subject
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.policy import ScriptedPlayer
 
 _FEWEST_TASKS = 3
 """Minimum sample: with fewer tasks, wrong work may be right by coincidence."""
@@ -92,10 +93,9 @@ def unfinished_fails(subject: Subject) -> Finding:
         for episode in _spread(solutions):
             *before, answer = episode.actions
             wrong = (to_the_end([*before, action]) for action in islice(spoiled_action(env, answer), _WRONG_ANSWERS))
-            if any(not is_solved(play(env, episode.task, episode.seed, player)) for player in wrong):
+            if any(not is_solved(_as_far_as_it_goes(env, episode, player)) for player in wrong):
                 idle = [then_silence(before), *([to_the_end(before)] if before else [])]
-                attempts = [play(env, episode.task, episode.seed, player) for player in idle]
-                played.append(max(attempts, key=lambda attempt: attempt.outcome))
+                played.append(max((_as_far_as_it_goes(env, episode, player) for player in idle), key=_outcome))
     if not played:
         raise CheckSkipped("no solution ends with an answer")
     solved = [episode for episode in played if is_solved(episode)]
@@ -171,6 +171,18 @@ def _other(episode: CheckedEpisode, solutions: Sequence[CheckedEpisode]) -> Chec
     others = [solution for solution in solutions if canonical(solution.task.gold) != gold]
     unlike = [solution for solution in others if canonical(solution.actions) != canonical(episode.actions)]
     return next((solution for solution in others if _ends_differently(solution, episode)), [*unlike, *others][0])
+
+
+def _as_far_as_it_goes(env: Env, episode: CheckedEpisode, player: ScriptedPlayer) -> CheckedEpisode:
+    """Play the task of an episode until it ends or breaks, which other checks report."""
+    try:
+        return play(env, episode.task, episode.seed, player)
+    except Broken as broken:
+        return broken.episode
+
+
+def _outcome(episode: CheckedEpisode) -> float:
+    return episode.outcome
 
 
 def _ends_differently(episode: CheckedEpisode, other: CheckedEpisode) -> bool:
