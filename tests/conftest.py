@@ -61,8 +61,14 @@ TIER_OF = {"train": "real", "web": "real", "docker": "nightly", "peers": "nightl
 MARKED_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join([*TIERS, *TIER_OF])})\b", re.MULTILINE)
 """A file whose tests all belong to one of `TIERS`."""
 
-ALLOWED_PROGRAMS = ("agentgym.tools.database.duckdb.worker", "agentgym.check.probe_child", "uname -p")
-"""Programs that a fast test may start: DuckDB, the fresh process of `agentgym check`, and that of `platform`."""
+ALLOWED_PROGRAMS = (
+    "agentgym.tools.database.duckdb.worker",
+    "agentgym.check.probe_child",
+    "agentgym.base.template_trial",
+    "uname -p",
+)
+"""Programs that a fast test may start: DuckDB, the fresh process of `agentgym check`, the trial of a chat template, and
+that of `platform`."""
 
 STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"))
 

@@ -78,6 +78,14 @@ class NumbersByTime(OrdersEnv):
         return f"{super().pay_back(order, record)} Receipt {int(time.time())}."
 
 
+class NotesTheTime(OrdersEnv):
+    """Notes when a refund was made, and shows it to nobody."""
+
+    def pay_back(self, order: str, record: dict[str, str]) -> str:
+        self.refunded_at = time.time()
+        return super().pay_back(order, record)
+
+
 class NumbersByChance(OrdersEnv):
     """Receipts are numbered by a UUID."""
 
@@ -259,6 +267,7 @@ FAULTS = (
     Fault(Prints, "stdout-unused", "‹unknown order"),
     Fault(AskedWhenImported, "clock-unused", "depends on the clock"),
     Fault(NumbersByTime, "clock-unused", "calls time()"),
+    Fault(NotesTheTime, "clock-unused", "it reads the clock (order_faults.py:"),
     Fault(NumbersByChance, "deterministic", "calls uuid4()"),
     Fault(TasksByTime, "clock-unused", "the task source"),
     Fault(RemembersCustomers, "history-unused", "RemembersCustomers.served changed"),

@@ -16,6 +16,7 @@ from typing import Any
 
 from agentgym.base import strict_json
 from agentgym.base.errors import UsageError
+from agentgym.base.template_trial import try_templates
 from agentgym.core.dialects.template import TOOLS_NAMES
 from agentgym.core.foreign import describe
 from agentgym.core.messages import Message, ToolCall, as_template_content, calls_of, text_of, without_pictures
@@ -126,7 +127,7 @@ class Renderer:
         template_kwargs: Arguments of the template.
 
     Raises:
-        UsageError: The chat template is missing or cannot render a turn of the model.
+        UsageError: The chat template is missing, cannot render a turn of the model, or takes too much memory or time.
     """
 
     def __init__(self, tokenizer: Any, *, template_kwargs: Mapping[str, Any] | None = None):
@@ -136,6 +137,7 @@ class Renderer:
                 f"the tokenizer {self.name!r} has no chat template, so its model is not a chat model; use the "
                 "instruction model of the family, or set tokenizer.chat_template and save it with the model"
             )
+        try_templates(tokenizer.chat_template, repr(self.name))
         self._tokenizer = tokenizer
         self._kwargs = dict(template_kwargs or {})
         self._in_blocks = self._wants_blocks()

@@ -102,7 +102,26 @@ def checkpoint_to_resume(config: TrainConfig) -> Path | None:
         raise UsageError(
             f"{str(config.folder)!r} already holds a run; continue it with --resume, or choose another --output-dir"
         )
+    _check_own(config.folder)
     return None
+
+
+_REPLACED = (
+    *("config.yaml", "metrics.jsonl", "summary.json", "samples.jsonl", "curve.png"),
+    *("eval-before.jsonl", "eval-after.jsonl"),
+)
+"""Files that a new run in a folder replaces."""
+
+
+def _check_own(folder: Path) -> None:
+    """Raise `UsageError` if a run would replace files that no run has written."""
+    try:
+        load_config(str(folder / "config.yaml"))
+    except UsageError:
+        if existing := [name for name in _REPLACED if (folder / name).exists()]:
+            raise UsageError(
+                f"{str(folder)!r} holds {', '.join(existing)}, but no run of agentgym; choose another --output-dir"
+            ) from None
 
 
 def check_resumed(config: TrainConfig, checkpoint: Path | None) -> None:

@@ -85,20 +85,33 @@ def is_whole(line: bytes) -> bool:
     return True
 
 
-def mend_last_line(path: Path) -> None:
-    """Make a file end with a complete line: end the last one if it is complete, else remove it."""
-    if not path.exists() or path.stat().st_size == 0:
+def mend_last_line(path: Path, beginning: bytes) -> None:
+    """Make a file of ours end with a complete line: end the last one if it is complete, else remove it.
+
+    Args:
+        path: The file.
+        beginning: How every line of such a file begins.
+
+    Raises:
+        UsageError: The file is not one of ours, so nothing of it may be removed.
+    """
+    if not path.is_file() or path.stat().st_size == 0:
         return
     with path.open("rb+") as file:
+        head = file.read(len(BOM) + len(beginning)).removeprefix(BOM)
+        is_ours = head[: len(beginning)] == beginning[: len(head)]
         file.seek(-1, os.SEEK_END)
         if file.read() == b"\n":
             return
         start = _start_of_last_line(file)
         file.seek(start)
-        if is_whole(file.read()):
+        last = file.read()
+        if is_whole(last):
             file.write(b"\n")
-        else:
+        elif is_ours and (start == 0 or _is_torn(last)):
             file.truncate(start)
+        else:
+            raise UsageError(f"{str(path)!r} is not a file of these lines, and is not changed; name another file")
 
 
 def _start_of_last_line(file: BinaryIO) -> int:

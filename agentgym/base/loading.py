@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
@@ -32,9 +35,40 @@ def load_named(path: str, what: str, fits: Callable[[Any], bool] = callable) -> 
     return value
 
 
+FOLDERS: list[str] = []
+"""The folder of `also_look_in`, if any."""
+_lock = threading.RLock()
+
+
+def also_look_in(folder: str) -> None:
+    """Look for modules in a folder too, but only for those that somebody names as `module:name`.
+
+    Otherwise a file of the folder could take the place of an optional package. A folder that holds a named module stays
+    on the module search path, because that module may import others from there later.
+    """
+    FOLDERS[:] = [folder]
+
+
+def _import(name: str) -> ModuleType:
+    if not FOLDERS or name in sys.modules:
+        return import_module(name)
+    with _lock:
+        folders = [folder for folder in FOLDERS if folder not in sys.path]
+        sys.path += folders
+        file = ""
+        try:
+            module = import_module(name)
+            file = getattr(module, "__file__", None) or ""
+            return module
+        finally:
+            for folder in folders:
+                if not file.startswith(os.path.join(folder, "")):
+                    sys.path.remove(folder)
+
+
 def _module(name: str, path: str, what: str) -> ModuleType:
     try:
-        return import_module(name)
+        return _import(name)
     except ModuleNotFoundError as error:
         # If the module's own imports fail, pass the error on.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -46,6 +46,27 @@ def check_folder(path: Path) -> None:
         _try_folder(path)
     except OSError as error:
         raise UsageError(f"cannot write to the folder {str(path)!r}: {error.strerror or error}") from error
+
+
+def refuse_to_replace(path: Path, what: str, is_ours: Callable[[Path], bool]) -> None:
+    """Raise `UsageError` if a file has contents that a command of ours did not write.
+
+    Args:
+        path: The file that is about to be replaced; it need not exist.
+        what: What the command writes, with its article, for the message.
+        is_ours: Whether the file holds that.
+    """
+    if path.is_file() and path.stat().st_size and not is_ours(path):
+        raise UsageError(f"{str(path)!r} exists and is not {what}: name another file, or remove it first")
+
+
+def first_bytes(path: Path, count: int) -> bytes:
+    """Return the beginning of a file; nothing if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
+    except OSError:
+        return b""
 
 
 @contextmanager

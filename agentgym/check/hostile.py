@@ -9,13 +9,16 @@ from typing import Any
 from agentgym.base.errors import ToolError
 from agentgym.check.catalog import check
 from agentgym.check.contract import observation_problem
+from agentgym.check.grading import RANDOM_LIMIT
+from agentgym.check.honest import is_solved
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
-from agentgym.check.play import assistant_call, is_over, let_it_blunder, short
+from agentgym.check.play import Broken, assistant_call, is_over, let_it_blunder, play, short, then_silence
 from agentgym.check.subject import Subject
 from agentgym.core.dialects import dialect_names
 from agentgym.core.engine.spaces import Action, ActionSpace
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, calls_of
+from agentgym.core.task import Task
 from agentgym.core.toolset import Tool
 
 _DEEP = 5_000
@@ -115,6 +118,11 @@ _SECONDS = 12.0
 
 _STRIDE = 7
 
+_UNPAID, _UNPAID_SECONDS = 400, 1.5
+"""Maximum number of hostile actions to be paid for, and seconds after which no more are played."""
+
+_FEWEST_TASKS = 3
+
 _WRITTEN, _WRITTEN_IF_SLOW = 60, 20
 """Maximum number of calls to write in each dialect: they reach the same tools as messages do."""
 
@@ -157,6 +165,41 @@ def hostile_arguments(subject: Subject) -> Finding:
         except CheckSkipped:
             break
     return f"{count} actions"
+
+
+@check(
+    "hostile-unpaid",
+    "nothing that a grader cannot read solves tasks",
+    causes=("idle-scores-low", "constant-scores-low", "random-scores-low", "junk-scores-low"),
+)
+def hostile_unpaid(subject: Subject) -> Finding:
+    """No hostile action, followed by silence, solves most tasks; one that solves a single task may be its answer."""
+    patience = Patience(_UNPAID_SECONDS)
+    tasks = subject.tasks
+    if len(tasks) < _FEWEST_TASKS:
+        raise CheckSkipped("too few tasks to tell a right answer from a paid mistake")
+    with subject.env() as env:
+        env.reset(seed=subject.seed, options={"task": tasks[0]})  # the tools may depend on the episode
+        actions = some_hostile_actions(env, _UNPAID)
+        for count, action in enumerate(actions):
+            if patience.is_over:
+                return f"{count} actions"
+            if not _solves(env, subject, tasks[count % len(tasks)], action):
+                continue
+            solved = [task.id for task in tasks if _solves(env, subject, task, action)]
+            if len(solved) > RANDOM_LIMIT * len(tasks):
+                raise CheckFailed(
+                    f"the action {_describe_action(action)} solved {len(solved)} of {len(tasks)} tasks, e.g. "
+                    f"{solved[0]!r}; pay nothing where the grader fails, in its except-branches too"
+                )
+    return f"{len(actions)} actions"
+
+
+def _solves(env: Env, subject: Subject, task: Task, action: Action) -> bool:
+    try:
+        return is_solved(play(env, task, subject.seed, then_silence([action])))
+    except Broken:
+        return False  # other checks report it
 
 
 def some_hostile_actions(env: Env, count: int) -> list[Action]:
@@ -250,4 +293,4 @@ def _describe_action(action: Action) -> str:
     return ", ".join(calls) or short(repr(action))
 
 
-CHECKS = (hostile_text, hostile_messages, hostile_arguments)
+CHECKS = (hostile_text, hostile_messages, hostile_arguments, hostile_unpaid)

@@ -6,7 +6,7 @@ They run first, because the faults they find make many other checks fail too.
 from __future__ import annotations
 
 from agentgym.check.catalog import check
-from agentgym.check.outcomes import CheckFailed, Finding
+from agentgym.check.outcomes import CheckFailed, CheckWarned, Finding
 from agentgym.check.subject import Subject
 from agentgym.check.watch import RNGS, STDOUT
 
@@ -71,9 +71,15 @@ def global_rng_untouched(subject: Subject) -> Finding:
 
 @check("clock-unused", "the date and the time of day change nothing", causes=_SHARED, jobs=_SURROUNDINGS)
 def clock_unused(subject: Subject) -> Finding:
-    """Tasks and recorded episodes stay the same with the clock set to other days."""
-    if (change := subject.surroundings.by_clock) is not None:
+    """Tasks and recorded episodes stay the same with the clock set to other days; reading it at all is a warning."""
+    surroundings = subject.surroundings
+    if (change := surroundings.by_clock) is not None:
         raise CheckFailed(f"it depends on the clock: {change}. Put dates into the task's data, and count to make ids")
+    if surroundings.clock:
+        raise CheckWarned(
+            f"it reads the clock ({', '.join(surroundings.clock[:3])}), although other days made no "
+            "difference; put dates into the task's data, and measure durations with time.monotonic()"
+        )
     return None
 
 

@@ -192,6 +192,16 @@ def helpless_player(env: Env, task: Task) -> Iterable[Action]:
         yield "I do not know."
 
 
+def then_silence(actions: Sequence[Action]) -> ScriptedPlayer:
+    """Return a player of `actions` that then answers every turn with an empty text."""
+
+    def player(env: Env, task: Task) -> Iterable[Action]:
+        yield from (action for action in actions)
+        yield from idle_player(env, task)
+
+    return player
+
+
 def solving_player(env: Env, task: Task) -> Solution:
     """Play the environment's own solution; random actions if it has none, so that everything else can be checked."""
     observation: list[Message] = []

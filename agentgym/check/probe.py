@@ -19,6 +19,7 @@ from typing import Any
 
 from gymnasium.envs.registration import EnvSpec
 
+from agentgym.base.interpreters import command_of
 from agentgym.check.outcomes import CheckFailed
 from agentgym.check.play import CheckedEpisode
 
@@ -63,6 +64,8 @@ class Surroundings:
 
     by_clock: str | None = None
     """The first difference on another day, where it occurred, and the lines that read the clock."""
+    clock: list[str] = field(default_factory=list)
+    """Lines that read the clock in the first episodes."""
     by_history: str | None = None
     """The difference after other episodes, and the shared state that changed in between."""
     chance: list[str] = field(default_factory=list)
@@ -94,18 +97,19 @@ class ProbeProcess:
         self._results, self._errors, self._temp = root / "results", root / "errors", root / "tmp"
         self._temp.mkdir()
         (root / "request").write_bytes(pickle.dumps(request))
-        path = os.pathsep.join(entry or folder for entry in sys.path)
+        paths = [os.path.join(folder, entry) for entry in sys.path]
         environment = {
             **variables,
             "PYTHONHASHSEED": hash_seed,
-            "PYTHONPATH": path,
             "TMPDIR": str(self._temp),
             _MARK: root.name,
         }
-        module = "agentgym.check.probe_child"
+        command = command_of(
+            "agentgym.check.probe_child", str(root / "request"), str(self._results), *jobs, paths=paths
+        )
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(root / "request"), str(self._results), *jobs],
+                command,
                 env=environment,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,

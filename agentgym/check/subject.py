@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from agentgym.check import adversaries
+from agentgym.check import adversaries, constants
 from agentgym.check.honest import Contest, Stumble, contest, play_stumble, stumbles_of
 from agentgym.check.outcomes import Blocked, CheckFailed, CheckSkipped, Patience
 from agentgym.check.play import (
@@ -86,6 +86,9 @@ _STUMBLE_SECONDS = 1.5
 """Seconds after which the stumbling player stops, once it has played `_FEWEST_STUMBLES`."""
 
 _FEWEST_STUMBLES = 6
+
+_SOLUTION_SECONDS = 0.6
+"""Seconds after which no more than the usual solutions are played."""
 
 _TRIED_STEPS = 3
 
@@ -371,6 +374,22 @@ class Subject:
         with self.env() as env:
             more = (play(env, task, self.seed, PLAYERS[player], player) for task in tasks)
             return [*recorded[:count], *islice(more, max(0, count - len(recorded)))]
+
+    @cached_property
+    def solutions(self) -> list[CheckedEpisode]:
+        """Solutions of `tasks` and, unless the environment is slow, of others, from all splits in turn."""
+        patience = Patience(_SOLUTION_SECONDS)
+        episodes = list(self.episodes("solution"))
+        if self.is_slow:
+            return episodes
+        in_turn = (task for row in zip_longest(*self.scanned.values()) for task in row)
+        with self.env() as env:
+            for task in in_turn:
+                if patience.is_over or len(episodes) >= constants.TASKS:
+                    break
+                if task is not None and task not in self.tasks:
+                    episodes.append(play(env, task, self.seed, solving_player, "solution"))
+        return episodes
 
     def all_episodes(self) -> list[CheckedEpisode]:
         """Return the episodes of all players."""

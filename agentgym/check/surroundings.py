@@ -197,6 +197,7 @@ class _SurroundingsProbe:
         watched = self._copy(self._watched)
         result = Surroundings(changes=watched["changes"], episodes=watched["episodes"])
         result.by_history = self._by_history(alone, watched)
+        result.clock = self._copy(lambda: clues_while(self._a_few).clock)
         self._judge_clock(result, today, on_other_days)
         return result
 
@@ -264,6 +265,13 @@ class _SurroundingsProbe:
     def _trace(self, episode: CheckedEpisode) -> list[str]:
         with self._subject.env() as env:
             return _trace(env, episode)
+
+    def _a_few(self) -> None:
+        """Play the first episodes, which is slow while the calls of functions are observed."""
+        self._tasks()
+        with self._subject.env() as env:
+            for episode in self._episodes[:_FEWEST]:
+                _trace(env, episode)
 
     def _clues(self) -> dict[str, Any]:
         return asdict(clues_while(self._in_turn))

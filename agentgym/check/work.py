@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from agentgym.check.adversaries import action_text, calls_in, ending_tools
 from agentgym.check.catalog import check
 from agentgym.check.grading import RANDOM_LIMIT
-from agentgym.check.honest import Slip, is_solved, to_the_end
+from agentgym.check.honest import Slip, is_solved, spoiled_action, to_the_end
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
-from agentgym.check.play import CheckedEpisode, assistant_call, canonical, play
+from agentgym.check.play import Broken, CheckedEpisode, assistant_call, canonical, play, then_silence
 from agentgym.check.subject import Stumbled, Subject
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.policy import ScriptedPlayer
 
 _FEWEST_TASKS = 3
 """Minimum sample: with fewer tasks, wrong work may be right by coincidence."""
@@ -23,6 +25,9 @@ _ENOUGH_TASKS = 12
 
 _SECONDS = 2.0
 """Time budget in seconds for examining omissions."""
+
+_WRONG_ANSWERS = 2
+"""Number of wrong answers that show whether an answer is graded."""
 
 _MOST_READS = 8
 """Maximum number of calls tried to detect what an action changed."""
@@ -71,6 +76,33 @@ def other_solution_fails(subject: Subject) -> Finding:
         raise CheckFailed(
             f"the solution of another task solved {len(solved)} of {len(played)} tasks, e.g. {solved[0].task.id!r}; "
             "compare what was done with the task's own gold"
+        )
+    return f"solved {len(solved)} of {len(played)} tasks"
+
+
+@check("unfinished-fails", "a solution without its last action does not succeed if that action is the answer")
+def unfinished_fails(subject: Subject) -> Finding:
+    """Neither silence nor more reading in place of a solution's answer solves a task, however much was read before.
+
+    The last action is an answer if changing it keeps the task from being solved.
+    """
+    pairs = zip(subject.episodes("solution"), subject.episodes("idle"), strict=True)
+    solutions = [episode for episode, idle in pairs if is_solved(episode) and not is_solved(idle)]
+    played: list[CheckedEpisode] = []
+    with subject.env() as env:
+        for episode in _spread(solutions):
+            *before, answer = episode.actions
+            wrong = (to_the_end([*before, action]) for action in islice(spoiled_action(env, answer), _WRONG_ANSWERS))
+            if any(not is_solved(_as_far_as_it_goes(env, episode, player)) for player in wrong):
+                idle = [then_silence(before), *([to_the_end(before)] if before else [])]
+                played.append(max((_as_far_as_it_goes(env, episode, player) for player in idle), key=_outcome))
+    if not played:
+        raise CheckSkipped("no solution ends with an answer")
+    solved = [episode for episode in played if is_solved(episode)]
+    if len(solved) > RANDOM_LIMIT / 2 * len(played):
+        raise CheckFailed(
+            f"waiting in place of the answer solved {len(solved)} of {len(played)} tasks, e.g. "
+            f"{solved[0].task.id!r}; pay the outcome for the answer, not for reaching the end"
         )
     return f"solved {len(solved)} of {len(played)} tasks"
 
@@ -139,6 +171,18 @@ def _other(episode: CheckedEpisode, solutions: Sequence[CheckedEpisode]) -> Chec
     others = [solution for solution in solutions if canonical(solution.task.gold) != gold]
     unlike = [solution for solution in others if canonical(solution.actions) != canonical(episode.actions)]
     return next((solution for solution in others if _ends_differently(solution, episode)), [*unlike, *others][0])
+
+
+def _as_far_as_it_goes(env: Env, episode: CheckedEpisode, player: ScriptedPlayer) -> CheckedEpisode:
+    """Play the task of an episode until it ends or breaks, which other checks report."""
+    try:
+        return play(env, episode.task, episode.seed, player)
+    except Broken as broken:
+        return broken.episode
+
+
+def _outcome(episode: CheckedEpisode) -> float:
+    return episode.outcome
 
 
 def _ends_differently(episode: CheckedEpisode, other: CheckedEpisode) -> bool:
@@ -215,4 +259,4 @@ def _alike(env: Env, calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
                 yield ToolCall(tool.name, {name: call.arguments[name] for name in needed})
 
 
-CHECKS = (ending_alone_fails, other_solution_fails, omissions_fail)
+CHECKS = (ending_alone_fails, other_solution_fails, unfinished_fails, omissions_fail)

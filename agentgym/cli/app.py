@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from typer.core import TyperGroup
 from agentgym.base.command_options import Seed, Settings, TrustFile
 from agentgym.base.components import COMMANDS
 from agentgym.base.errors import AgentGymError, UsageError
+from agentgym.base.loading import also_look_in
 from agentgym.base.signals import exit_status, interruptible
 from agentgym.cli.components import LazyCommand
 from agentgym.cli.eval_command import eval_
@@ -78,8 +78,7 @@ def _agentgym(
 ) -> None:
     """Multi-turn tool-use environments for training LLM agents with reinforcement learning."""
     # A user's own environments and policies (module:Class) are looked up in the current directory.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    also_look_in(os.getcwd())
 
 
 @app.command("list")

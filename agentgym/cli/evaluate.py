@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,13 @@ from rich.progress import (
 
 from agentgym.base.components import TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.base.console import console, stdout_to_stderr
-from agentgym.base.errors import UsageError, require
+from agentgym.base.errors import AgentGymError, UsageError, require
 from agentgym.base.loading import load_named
 from agentgym.base.output_files import check_file
+from agentgym.check.constants import Constant, baseline
 from agentgym.cli.options import choose_tasks
 from agentgym.core.dialects import TEMPLATE
+from agentgym.core.env import Env
 from agentgym.core.making import arguments_of, closed_after, full_env_id, make_env, recorded_arguments
 from agentgym.core.policy import Policy, TokenPolicy
 from agentgym.core.registry import class_of
@@ -40,6 +42,12 @@ from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.rollout.feedback import TypedFeedback
 from agentgym.rollout.fitness import check_prompt_fits
 from agentgym.rollout.lookahead.search import TypedSearch
+
+_BASELINE_SECONDS, _BASELINE_TASKS = 1.0, 10
+"""Time limit for the baseline, shown next to the results, and the fewest tasks that it is worth showing for."""
+
+_FAST_SECONDS = 0.1
+"""Longest mean time in the environment of an evaluated episode for which a baseline can be played in time."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +92,24 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
             if request.out is not None:
                 progress.console.print(f"Finished trajectories are in {request.out}; run the same command to resume.")
             raise
+        is_fast = summary.environment_seconds is not None and summary.environment_seconds <= _FAST_SECONDS
+        constant = _best_constant(request) if is_fast else None
     if as_json:
-        print_json(summary)
+        content = {**summary.to_dict(), "baseline": None if constant is None else asdict(constant)}
+        console().out(json.dumps(content, indent=2), highlight=False)
     else:
         print_summary(summary, console())
+        if constant is not None:
+            console().print(f"Baseline, the best single action: {constant}.", markup=False, highlight=False)
     return summary
+
+
+def _best_constant(request: EvaluationRequest) -> Constant | None:
+    """Return the best constant on the evaluated tasks; `None` if too few of them could be played in time."""
+    with suppress(AgentGymError), closed_after(make_env(full_env_id(request.env), request.env_kwargs)) as env:
+        constant = baseline(env, _selected_tasks(env, request), _BASELINE_SECONDS)
+        return constant if constant is not None and constant.tasks >= _BASELINE_TASKS else None
+    return None
 
 
 def evaluated(
@@ -178,11 +199,6 @@ def _play_by_hand(
         progress.start()
 
 
-def print_json(summary: Summary) -> None:
-    """Print a summary as JSON."""
-    console().out(json.dumps(summary.to_dict(), indent=2), highlight=False)
-
-
 def _arguments(request: EvaluationRequest) -> dict[str, Any]:
     """Return the environment's arguments. Missing ones, such as the dialect, are those of the model's training.
 
@@ -212,13 +228,16 @@ def _trained_arguments(model: str, request: EvaluationRequest) -> dict[str, Any]
 
 def tasks_of(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
     """Return the tasks that a request names. Raises `UsageError` if they do not exist."""
+    with closed_after(make_env(factory.env_id, factory.kwargs)) as env:
+        if request.tasks is None and (split := default_split(env.tasks, TEST)) != TEST:
+            console(stderr=True).print(f"There is no split {TEST!r}; evaluating on {split!r}.")
+        return _selected_tasks(env, request)
+
+
+def _selected_tasks(env: Env, request: EvaluationRequest) -> list[Task]:
     if request.tasks is not None and not isinstance(request.tasks, str):
         return list(request.tasks)[: request.limit]
-    with closed_after(make_env(factory.env_id, factory.kwargs)) as env:
-        split = default_split(env.tasks, TEST)
-        if request.tasks is None and split != TEST:
-            console(stderr=True).print(f"There is no split {TEST!r}; evaluating on {split!r}.")
-        return choose_tasks(env, request.tasks or split, request.limit)
+    return choose_tasks(env, request.tasks or default_split(env.tasks, TEST), request.limit)
 
 
 def _policy(

@@ -15,8 +15,8 @@ from rich.text import Text
 from agentgym.base.choices import count_of
 from agentgym.base.console import console as terminal
 from agentgym.base.errors import UsageError
-from agentgym.base.output_files import check_folder
-from agentgym.check.cards import CardSubject, card, overview, read_speeds, subjects
+from agentgym.base.output_files import check_folder, refuse_to_replace
+from agentgym.check.cards import CardSubject, card, is_card, overview, read_speeds, subjects
 from agentgym.core.display import plain
 from agentgym.core.env import Env
 from agentgym.core.registry import class_of, common_beginning, list_environments, load_class
@@ -130,6 +130,8 @@ def write_cards(names: Sequence[str], out: Path, played: int, speeds: Path | Non
     """Write the cards to a folder, and the overview, unless only some environments are named."""
     check_folder(out)
     selected = subjects(names)
+    for name in [*(f"{subject.name}.md" for subject in selected), *(() if names else (OVERVIEW,))]:
+        refuse_to_replace(out / name, "a card of agentgym", is_card)
     for subject, text in _cards(selected, played, speeds):
         (out / f"{subject.name}.md").write_text(text, encoding="utf-8")
     if not names:

@@ -32,12 +32,13 @@ def make_task(split: str, index: int) -> Task:
     """Return task number `index` of `split`, always the same one."""
     dice = random.Random(f"{module}/{{split}}/{{index}}")
     while True:
-        few = dice.sample(WORDS, 3)
-        words = dice.choices(few, k=dice.randint(3, 9))
+        word, *others = dice.sample(WORDS, 4)
+        # All counts are equally frequent, so that no constant answer is worth learning.
+        words = [word] * dice.randint(0, 6) + dice.choices(others, k=dice.randint(3, 4))
+        dice.shuffle(words)
         # The content of a task decides its split, so that no two splits share a task.
         if split_of(" ".join(words), SHARES) == split:
             break
-    word = dice.choice(few)
     return Task(
         id=f"{module}/{{split}}/{{index}}",
         split=split,

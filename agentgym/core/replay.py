@@ -10,7 +10,7 @@ from agentgym.core.engine.steps import reset_options
 from agentgym.core.env import Env
 from agentgym.core.making import recorded_arguments, refuse_class
 from agentgym.core.registry import class_of, make
-from agentgym.core.task import Task
+from agentgym.core.task import Task, may_be_same
 from agentgym.core.trajectory import Trajectory
 
 
@@ -60,7 +60,7 @@ def replay(
 def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference | None:
     options = reset_options(task or trajectory.task_id, trajectory.training_step)
     opening, _ = env.reset(seed=trajectory.seed, options=options)
-    if env.task.hash != trajectory.task_hash:
+    if not may_be_same(env.task.hash, trajectory.task_hash):
         return Difference(0, "task", trajectory.task_hash, env.task.hash)
     if opening != trajectory.opening:
         return Difference(0, "opening", trajectory.opening, opening)

@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from agentgym.base.errors import TaskError, UsageError
+from agentgym.base.errors import AgentGymError, TaskError, UsageError
 from agentgym.base.fields import Rules, check_fields, is_count, is_object, is_text, or_null, required_fields
-from agentgym.base.json_lines import json_lines
+from agentgym.base.json_lines import MAX_LINE, json_lines, parse_line
+from agentgym.base.output_files import refuse_to_replace
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 TEST_UNSEEN = "test_unseen"
@@ -244,9 +245,32 @@ def split_of(content: str, shares: Mapping[str, float]) -> str:
 
 
 def write_manifest(path: Path, tasks: Sequence[Task]) -> None:
-    """Write tasks as a manifest: one JSON object per line, each with its hash."""
+    """Write tasks as a manifest: one JSON object per line, each with its hash.
+
+    Raises:
+        UsageError: The file exists and is not a manifest.
+    """
+    refuse_to_replace(path, "a manifest of tasks", _is_manifest)
     text = "".join(json.dumps(task.to_dict(), ensure_ascii=False) + "\n" for task in tasks)
     path.write_text(text, encoding="utf-8")
+
+
+KEYED = "keyed:"
+"""How a hash begins that the server of an environment made with a secret key, so that nobody can guess small golds."""
+
+
+def may_be_same(hash: str, other: str) -> bool:
+    """Whether two hashes may be of the same content: a keyed hash says nothing to those without the key."""
+    return hash == other or hash.startswith(KEYED) != other.startswith(KEYED)
+
+
+def _is_manifest(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            Task.from_dict(parse_line(file.readline(MAX_LINE)))
+    except (OSError, ValueError, AgentGymError):
+        return False
+    return True
 
 
 def _hashed(task: Task) -> Task:

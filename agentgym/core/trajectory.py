@@ -320,6 +320,10 @@ def _check_spans(turns: Sequence[Turn], tokens: Tokens | None) -> None:
         reached = end
 
 
+BEGINNING = f'{{"schema": {SCHEMA_VERSION}, "id": "'.encode()
+"""How a line of a trajectory begins, as `write_jsonl` writes it."""
+
+
 def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append: bool = False) -> tuple[int, int]:
     """Write trajectories, one JSON object per line. Appending first removes a last line that a crash cut off.
 
@@ -327,13 +331,13 @@ def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append:
         Offset and length of the written bytes in the file; meaningless for a pipe or a device.
 
     Raises:
-        UsageError: The file cannot be written; an append keeps its previous contents.
+        UsageError: The file cannot be written, or is not one of trajectories; an append keeps its previous contents.
     """
     path = Path(path)
     length = 0
     try:
         if append:
-            mend_last_line(path)
+            mend_last_line(path, BEGINNING)
         with path.open("ab" if append else "wb") as file:
             offset = file.tell() if file.seekable() else 0
             for trajectory in trajectories:

@@ -15,13 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.base.json_lines import mend_last_line
 from agentgym.base.output_files import check_file, held
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import finite
 from agentgym.core.foreign import describe, ends_work, place_of, running_task
 from agentgym.core.policy import Policy
 from agentgym.core.task import Task
-from agentgym.core.trajectory import Trajectory, write_jsonl
+from agentgym.core.trajectory import BEGINNING, Trajectory, write_jsonl
 from agentgym.eval.results.entry import Entry, entry_of
 from agentgym.eval.results.index import StoredTrajectories, TrajectoryIndex
 from agentgym.eval.results.resume import Continuation
@@ -158,6 +159,7 @@ class _Evaluation:
         with nullcontext() if out is None else held(out):
             if out is not None and out.is_file():
                 self._index = TrajectoryIndex(out)
+                mend_last_line(out, BEGINNING)  # raises before the first episode is played for nothing
             done = self._finished()
             for entry in done.values():
                 self._note(entry)

@@ -15,6 +15,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
+TITLE = b"<title>agentgym</title>"
+"""What the head of every page holds."""
 _MAIN = "main"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.base.errors import UsageError
+from agentgym.base.output_files import first_bytes, refuse_to_replace
 from agentgym.view.collection import Collection
 from agentgym.view.facts import Contents, all_versus, head_of
-from agentgym.view.page import whole_page
+from agentgym.view.page import TITLE, whole_page
 from agentgym.view.pay import Schemes
 
 MAX_MB = 50
 """Default limit of the compressed contents in a report, in megabytes."""
+_HEAD_BYTES = 4096
 _CHUNK = 1 << 20
 """Size of a chunk before compression."""
 
@@ -48,8 +50,9 @@ def write_report(collection: Collection, path: Path, *, max_mb: float = MAX_MB, 
         trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
 
     Raises:
-        UsageError: The file cannot be written.
+        UsageError: The file cannot be written, or exists and is not a report.
     """
+    refuse_to_replace(path, "a report of agentgym", lambda path: TITLE in first_bytes(path, _HEAD_BYTES))
     packed = _Packed(collection, Contents(collection, Schemes(trust=trust)), int(max_mb * 1e6))
     unfinished = path.with_name(f"{path.name}.part")
     try:

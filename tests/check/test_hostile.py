@@ -47,6 +47,13 @@ class Stumbling(SoundEnv):
         return super().step(action)
 
 
+class HermesOnly(Listening):
+    """Has no argument `dialect`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
 @pytest.fixture(autouse=True)
 def _no_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Listening, "actions", [])
@@ -69,6 +76,12 @@ def test_every_text_is_sent_in_every_dialect():
     for dialect in dialect_names():
         assert texts_sent(dialect) == list(TEXTS)
     assert finding == f"{len(TEXTS) * len(dialect_names())} actions in {len(dialect_names())} dialects"
+
+
+def test_an_environment_without_a_dialect_argument_gets_all_texts_once():
+    assert checked(HermesOnly, hostile_text) == f"{len(TEXTS)} actions"
+    assert Listening.actions == [("hermes", text) for text in TEXTS]
+    assert checked(HermesOnly, hostile_arguments) == f"{2 * len(VALUES)} actions"
 
 
 def test_every_malformed_message_and_argument_is_sent():

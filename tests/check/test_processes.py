@@ -25,6 +25,10 @@ DOES_NOT_APPLY = {"omissions-fail"}
 """Checks that do not apply to the sound environments, where an answer decides."""
 
 
+ABOUT_ANSWERS = {"unfinished-fails", "enumeration-fails"}
+"""Checks that do not apply where the state decides."""
+
+
 @pytest.fixture(autouse=True)
 def _temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -56,7 +60,7 @@ def test_checks_of_tools_are_skipped_for_an_environment_without_tools():
 def test_a_sound_environment_that_resembles_a_fault_passes(env: type):
     report = run_checks(f"tests.orders:{env.__name__}")
     assert shown_rows(report, failures_only=True) == ()
-    assert not {row.name for row in report.rows if row.status is CheckStatus.SKIP}
+    assert {row.name for row in report.rows if row.status is CheckStatus.SKIP} <= ABOUT_ANSWERS
 
 
 @pytest.mark.parametrize("check", sorted({check for _, check, _ in ELSEWHERE}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from agentgym.core.task import read_manifest
 from agentgym.core.trajectory import read_jsonl, write_jsonl
 from agentgym.envs.guess import GuessEnv
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +28,26 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TERMINAL_WIDTH", "200")
+
+
+@pytest.mark.real
+def test_start_up_files_of_the_working_directory_do_not_run(tmp_path: Path):
+    ran = tmp_path / "ran"
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(ran)!r}, 'a').write('ran')")
+    (tmp_path / "mine.py").write_text("from agentgym.envs.sql import SQLEnv\nclass Mine(SQLEnv):\n    'Mine.'\n")
+    command = [sys.executable, "-m", "agentgym", "eval", "--env", "mine:Mine", "--workers", "processes", "-n", "2"]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, ran.exists()) == (0, False), done.stderr
+
+
+def test_an_evaluation_shows_the_best_constant_as_its_baseline():
+    words = ["eval", "--env", "guess", "-n", "20"]
+    assert re.search(r"Baseline, the best single action: guess\(number=\d+\) solves \d+ of 20 tasks", ok(*words))
+    baseline = json.loads(ok(*words, "--json"))["baseline"]
+    assert baseline["tasks"] == 20
+    assert baseline["action"].startswith("guess(number=")
+    assert json.loads(ok("eval", "--env", "guess", "-n", "2", "--json"))["baseline"] is None
 
 
 def run(*arguments: str, typed: str | None = None) -> Result:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentgym.base.loading import load_named
+from agentgym.base import loading
+from agentgym.base.loading import also_look_in, load_named
 from agentgym.core.dialects import get_dialect
 from agentgym.core.registry import class_of, load_class, register
 from agentgym.core.task_files import shared
@@ -55,6 +58,19 @@ LOADERS: dict[str, Callable[[str], Any]] = {
     "a dialect class": get_dialect,
     "a task source class": lambda path: shared(path, "somewhere", {}),
 }
+
+
+def test_a_folder_counts_only_for_modules_that_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(loading, "FOLDERS", [])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("named_in_folder", "optional_in_folder"):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        (tmp_path / "folder" / f"{name}.py").write_text("def make(): return __name__")
+    also_look_in(str(tmp_path / "folder"))
+    function("json:dumps")
+    assert find_spec("optional_in_folder") is None
+    assert function("named_in_folder:make")() == "named_in_folder"
+    assert find_spec("optional_in_folder") is not None, "the module may import it later"
 
 
 def test_a_named_object_is_imported():

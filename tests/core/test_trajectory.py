@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym.base.errors import UsageError
 from agentgym.core.endings import Ending, Reason
 from agentgym.core.messages import assistant, user
 from agentgym.core.trajectory import SCHEMA_VERSION, Tokens, Trajectory, Turn, read_jsonl, write_jsonl
@@ -107,6 +108,26 @@ def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path, tail: bytes,
     assert [str(path) + ":3: the last line was cut off" in text for text in caplog.messages] == [True] * bool(tail)
     write_jsonl(path, [record("c")], append=True)
     assert ids_in(path) == ["a", "b", "c"]
+
+
+FOREIGN = [
+    b"{'a': 1",
+    b"notes",
+    b'{"schema": 1',
+    b'{"name": "x", "items": [1,',
+    b"a line\n{",
+    b"\0" * 99,
+    b"\x89PNG\r\n\0",
+]
+
+
+@pytest.mark.parametrize("content", FOREIGN)
+def test_nothing_is_removed_from_a_file_that_holds_no_trajectories(tmp_path: Path, content: bytes):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(content * 30)
+    with pytest.raises(UsageError, match="is not a file of these lines, and is not changed"):
+        write_jsonl(path, [record("a")], append=True)
+    assert path.read_bytes() == content * 30
 
 
 def test_a_file_cut_anywhere_keeps_its_earlier_lines(tmp_path: Path):

@@ -49,6 +49,26 @@ def export(*places: Path, out: Path) -> str:
     return result.output
 
 
+def test_no_command_replaces_a_file_that_it_would_not_write(tmp_path: Path):
+    write_jsonl(tmp_path / "played.jsonl", [trajectory(0)])
+    manifest = tmp_path / "tasks.jsonl"
+    commands = [
+        (["tasks", "guess", "--number", "2", "--out", str(manifest)], "tasks.jsonl"),
+        (["export", str(tmp_path / "played.jsonl"), "--out", str(tmp_path / "all.parquet")], "all.parquet"),
+        (["view", str(tmp_path / "played.jsonl"), "--out", str(tmp_path / "page.html")], "page.html"),
+        (["cards", "guess", "--tasks", "1", "--out", str(tmp_path)], "guess.md"),
+        (["tasks", "split", str(manifest), "--test", "0.5", "--out", str(tmp_path)], "test.jsonl"),
+    ]
+    for words, name in commands:
+        (tmp_path / name).write_text("# My own notes\n")
+        refused = CliRunner().invoke(app, words)
+        assert (refused.exit_code, (tmp_path / name).read_text()) == (2, "# My own notes\n"), words
+        assert "exists and is not" in refused.output
+        (tmp_path / name).unlink()
+        for _ in range(2):
+            assert CliRunner().invoke(app, words).exit_code == 0, words
+
+
 def rows(table: Path, columns: str = "*") -> list[Any]:
     with duckdb.connect() as database:
         return database.execute(f"SELECT {columns} FROM '{table}'").fetchall()

@@ -90,7 +90,13 @@ def test_an_index_of_other_content_is_rebuilt(file: Path, change: str):
             list(index)
 
 
-@pytest.mark.parametrize("damage", [b"garbage", b'{"schema": 99, "start": "x"}\n', None])
+def test_a_file_of_somebody_else_at_the_place_of_the_index_stays(file: Path):
+    index_of(file).write_bytes(b"garbage")
+    assert len(open_index(file)) == 5
+    assert index_of(file).read_bytes() == b"garbage"
+
+
+@pytest.mark.parametrize("damage", [b'{"schema": 99, "start": "x"}\n', None])
 def test_a_damaged_index_is_rebuilt(file: Path, damage: bytes | None):
     open_index(file)
     whole = index_of(file).read_bytes()

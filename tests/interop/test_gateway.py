@@ -160,7 +160,7 @@ def test_rewritten_history_and_other_tools_begin_another_row(out: Path):
 
 def test_sessions_are_selected_by_path_or_key():
     gateway = gateway_of(Speaker(lambda conversation: conversation.rsplit("Say ")[-1]))
-    for path, key in (("/s/a", TOKEN), ("", f"{TOKEN}:b"), ("", TOKEN)):
+    for path, key in (("/s/a", TOKEN), ("", gateway.key_of("b")), ("", TOKEN)):
         assert Client(gateway, key, path).said([USER])["content"] == "something."
     names = ("a", "b", "default")
     assert [[row.id for row in gateway.find(name).reward(1.0)] for name in names] == [[name] for name in names]
@@ -170,15 +170,21 @@ def test_an_agents_key_is_valid_only_for_calls_in_its_session():
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     mine, other = gateway.session("mine"), gateway.session("other")
     assert Client(gateway, mine.api_key, "/s/mine").chat([USER]).status_code == 200
+    assert Client(gateway, mine.api_key).chat([USER]).status_code == 200
+    digest = mine.api_key.removeprefix("mine:")
     refused = [
         Client(gateway, mine.api_key, f"/s/{other.name}").chat([USER]),
-        Client(gateway, mine.api_key).chat([USER]),
+        Client(gateway, f"other:{digest}").chat([USER]),
+        Client(gateway, f"{TOKEN}:mine").chat([USER]),
         Client(gateway, "", "/s/mine").chat([USER]),
         Client(gateway, mine.api_key).post("/s/mine/reward", {"reward": 1.0}),
         Client(gateway, mine.api_key).post("/s/new", {}),
     ]
-    assert [answer.status_code for answer in refused] == [401] * 5
+    assert [answer.status_code for answer in refused] == [401] * 6
     assert refused[0].json()["error"]["code"] == "invalid_api_key"
+    assert TOKEN not in mine.api_key
+    gateway.close()
+    assert Client(gateway, mine.api_key).chat([USER]).status_code == 404, "an ended session is not opened again"
 
 
 @each_row("again", [True, False])

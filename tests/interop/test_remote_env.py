@@ -172,7 +172,7 @@ def test_a_wrong_token_is_refused_at_once(held: Served, token: str, monkeypatch:
 def test_gold_stays_on_the_server(env: RemoteEnv):
     task = env.tasks.get("train", 0)
     assert (task.gold, task.data, env.task.gold) == ({}, {}, {})
-    assert task.hash == HeldEnv().tasks.get("train", 0).hash
+    assert task.hash not in ("", HeldEnv().tasks.get("train", 0).hash)
     with pytest.raises(UsageError, match="--reveal"):
         next(iter(env.solution(task)))
     with pytest.raises(UsageError, match="--reveal"):

@@ -40,6 +40,13 @@ def test_wrong_usage_gets_one_line(words: list[str], message: str):
     assert message in line
 
 
+def test_a_run_replaces_no_files_that_no_run_has_written(tmp_path: Path):
+    (tmp_path / "metrics.jsonl").write_text("mine")
+    result = run("--env", "guess", "--output-dir", str(tmp_path))
+    assert (result.exit_code, "holds metrics.jsonl, but no run of agentgym" in result.stderr) == (2, True)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
 ECHO = """
 from agentgym.envs.guess import GuessEnv
 from agentgym.base.errors import UsageError

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from agentgym.base.cache import cache_folder
 from agentgym.base.errors import AgentGymError, UsageError
 from agentgym.core import registry
 from agentgym.core.env import Env
@@ -26,6 +31,11 @@ class EnvOffer:
     envs: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     is_revealed: bool = False
+
+    @property
+    def key(self) -> bytes | None:
+        """The secret that keeps clients from guessing golds by their hash; `None` if they may see them."""
+        return None if self.is_revealed else _machines_key()
 
     def resolve(self, name: Any) -> str:
         """Return the id of the requested environment; `None` means the only one. Raises `UsageError`."""
@@ -64,6 +74,29 @@ class EnvOffer:
                 raise
             # The server made it without arguments at startup, so the arguments are at fault.
             raise UsageError(f"{name!r} cannot be made with these arguments: {describe(error)}") from error
+
+
+_KEY_BYTES = 32
+
+
+@cache
+def _machines_key() -> bytes:
+    """Return the secret of this machine, made at first use, so that hashes are the same after a restart.
+
+    If the cache folder cannot be written, return one that is valid for this process.
+    """
+    path = cache_folder() / "task-hash.key"
+    key = secrets.token_bytes(_KEY_BYTES)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError), os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
+            file.write(key)
+        stored = path.read_bytes()
+        return stored if len(stored) == _KEY_BYTES else key
+    return key
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 @dataclass(frozen=True)

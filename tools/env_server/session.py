@@ -19,8 +19,8 @@ from agentgym.core.engine.threads import blocking
 from agentgym.core.env import Env
 from agentgym.core.foreign import describe
 from agentgym.core.messages import Message
-from agentgym.core.task import Task
-from agentgym.interop.served.wire import GONE, error_data, move_data, task_data
+from agentgym.core.task import Task, may_be_same
+from agentgym.interop.served.wire import GONE, error_data, keyed_hash, move_data, task_data
 
 _POLICY_ENDS = (
     Reason.GAVE_UP,
@@ -44,11 +44,11 @@ class EnvSession:
     Args:
         name: Its unguessable name.
         env: The environment; the session closes it.
-        is_revealed: Whether the client may see gold and solutions.
+        key: The secret of the hashes of tasks; `None` if the client may see gold and solutions.
     """
 
-    def __init__(self, name: str, env: Env, *, is_revealed: bool):
-        self.name, self._env, self._is_revealed = name, env, is_revealed
+    def __init__(self, name: str, env: Env, key: bytes | None):
+        self.name, self._env, self._key = name, env, key
         self._turn = asyncio.Lock()
         self._number, self._last = 0, {}
         self._attempt: Generator[Any, list[Message], None] | None = None
@@ -139,12 +139,16 @@ class EnvSession:
             if env.is_async
             else env.reset(seed=seed, options=options)
         )
-        return {"observation": observation, "info": info, "task": task_data(env.task, reveal=self._is_revealed)}
+        return {"observation": observation, "info": info, "task": task_data(env.task, key=self._key)}
 
     def _same_task(self, reference: Mapping[str, Any]) -> Task:
-        """Return the task with a client's id. Raises `TaskError` if its hash differs from the client's."""
+        """Return the task with a client's id. Raises `TaskError` if its hash differs from the client's.
+
+        A hash without the key is compared only if the client may see the gold: the reply would tell if it is right.
+        """
         task = self._env.tasks.find(str(reference.get("id")))
-        if reference.get("hash") not in (None, task.hash):
+        own_hash = task.hash if self._key is None else keyed_hash(task, self._key)
+        if (hash := reference.get("hash")) is not None and not may_be_same(str(hash), own_hash):
             raise TaskError(f"task {task.id!r} differs on the server: its content has another hash")
         return task
 
@@ -177,7 +181,7 @@ class EnvSession:
         selector = content.get("wanted")
         if not isinstance(selector, Mapping):
             raise UsageError("select a task by its id, or by split and index")
-        return {"task": task_data(self._selected_task(selector), reveal=self._is_revealed)}
+        return {"task": task_data(self._selected_task(selector), key=self._key)}
 
     def _selected_task(self, selector: Mapping[str, Any]) -> Task:
         if "task" in selector:
@@ -204,7 +208,7 @@ class EnvSession:
 
     def _revealed(self, content: Content) -> Task:
         """Return the task whose solution is requested. Raises `UsageError` unless clients may see it."""
-        if not self._is_revealed:
+        if self._key is not None:
             raise UsageError("this server does not reveal solutions; start it with --reveal")
         return self._env.tasks.find(str(content.get("task")))
 

@@ -153,7 +153,7 @@ class EnvSessions:
         except BaseException:
             env.close()
             raise
-        return EnvSession(secrets.token_urlsafe(16), env, is_revealed=is_revealed), description
+        return EnvSession(secrets.token_urlsafe(16), env, self._offer.key), description
 
     def _time_out(self, content: Mapping[str, Any]) -> Reply:
         op, session = content.get("op"), self._sessions.get(str(content.get("session")))

@@ -44,10 +44,10 @@ class IndexServing:
     max_k: int = 100
     max_queries: int = 4096
     max_documents: int = 16_384
-    max_terms: int = 65_536
+    max_terms: int = 16_384
     body_bytes: int = 2 << 20
     answer_bytes: int = 16 << 20
-    request_s: float = 60.0
+    request_s: float = 20.0
     threads: int = 8
     small_documents: int = 256
     small_answer_bytes: int = 1 << 20

@@ -17,6 +17,7 @@ import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agentgym.base.errors import UsageError
 from agentgym.base.signals import end_process
@@ -83,6 +84,14 @@ class Guard:
 
     async def drop_overdue(self) -> None:
         """Drop connections that have kept the server waiting for too long or that exceed a limit."""
+        self._drop()
+
+    def admit(self) -> None:
+        """Make room for a new connection at once, so that a burst of others cannot take all open files."""
+        if len(self.connections) > self._most_waiting:
+            self._drop()
+
+    def _drop(self) -> None:
         now = time.monotonic()
         for client in set(self._clients).difference(connection.client for connection in self.connections):
             del self._clients[client]
@@ -155,6 +164,10 @@ _REQUESTS = 2048
 """Requests at a time, besides those of sessions."""
 _WAITING = 1024
 """Connections that may keep the server waiting, for a request or for the client to read a response."""
+_ACCEPTED = 16
+"""Connections to accept before making room: asyncio stops accepting for a second once no more files can be opened."""
+_QUEUE = 4096
+"""Connections that the system may keep until they are accepted; it lets others try again after seconds."""
 _FILES = 8192
 """Open files, besides those of sessions, so that many connections at once leave room for others."""
 _M_MMAP_THRESHOLD = -3
@@ -202,10 +215,17 @@ def make_server(
     """
     files = _raised_file_limit(_FILES + 2 * sessions)
     guard = Guard(app, _REQUESTS + 2 * sessions, min(_WAITING, files // 4), body_bytes, held_bytes)
+
+    class Connection(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            guard.admit()
+
     config = uvicorn.Config(
         guard,
         loop="asyncio",
-        http="h11",
+        http=Connection,
+        backlog=_ACCEPTED,
         ws="websockets-sansio" if streams else "none",
         ws_max_size=body_bytes,
         ws_per_message_deflate=False,
@@ -219,9 +239,18 @@ def make_server(
         callback_notify=guard.drop_overdue,
         timeout_notify=0,  # once a second, which is as often as uvicorn looks
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     guard.connections = server.server_state.connections
     return server
+
+
+class _Server(uvicorn.Server):
+    """A server whose queue of connections is longer than the number that asyncio accepts at a time."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_QUEUE)
 
 
 def run_server(app: ASGIApp, listening: socket.socket, **limits: Any) -> None:

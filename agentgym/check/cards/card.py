@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from agentgym.check.cards import play as conversation
 from agentgym.check.cards.describing import Argument, arguments_of, common_arguments, sections_of, summary_of
 from agentgym.check.cards.markdown import block, code, codes, folded, number, table
 from agentgym.check.cards.play import SOLUTION, CardSubject, Score, scores, solved_episodes, test_tasks
+from agentgym.check.constants import best_constant
 from agentgym.check.play import CheckedEpisode
 from agentgym.core.engine.authoring import EnvArguments
 from agentgym.core.env import Env
@@ -294,7 +296,17 @@ def _scores(env: Env, episodes: Sequence[CheckedEpisode]) -> str:
         "solves, in how many turns, and what each scheme pays on average. `d_ra` shows what it would be without gates. "
         "Where one call solves a task, so does repeating it."
     )
-    return "\n\n".join([intro, table(("player", "solved", "turns", *map(code, schemes)), rows)])
+    players = table(("player", "solved", "turns", *map(code, schemes)), rows)
+    return "\n\n".join([intro, players, _baseline(env, episodes)])
+
+
+def _baseline(env: Env, episodes: Sequence[CheckedEpisode]) -> str:
+    best = best_constant(env, episodes, math.inf)
+    if best is None:
+        return "No single action could be tried on all tasks."
+    if best.solved == 0:
+        return "Baseline: no single action that was tried solves any of these tasks."
+    return f"Baseline, the best single action: {code(best.action)} solves {best.solved} of {best.tasks} tasks."
 
 
 def _solved(name: str, score: Score) -> str:
@@ -316,6 +328,16 @@ def _common() -> str:
     return f"Every environment also takes {codes(EnvArguments.__annotations__)}."
 
 
+_OVERVIEW = "# Environments"
+
+
+def is_card(path: Path) -> bool:
+    """Whether a file is a card or the overview of cards."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    is_overview = text.startswith(f"{_OVERVIEW}\n") and "agentgym cards" in text
+    return is_overview or (text.startswith("# ") and "\n| class | `" in text and "\n## Version history\n" in text)
+
+
 def overview(subjects: Sequence[CardSubject], speeds: Mapping[str, Speed]) -> str:
     """Return a table of environments with links to their cards, and the arguments that all of them take."""
     columns = ("environment", "about", "test tasks", *(("a step takes",) if speeds else ()))
@@ -326,9 +348,7 @@ def overview(subjects: Sequence[CardSubject], speeds: Mapping[str, Speed]) -> st
         "`agentgym cards module:Class`. How fast one is on a machine: `agentgym check sql --only latency`."
     )
     arguments = _arguments([argument for argument in common_arguments() if argument.meaning])
-    return "\n\n".join(
-        ["# Environments", intro, table(columns, rows), "## Arguments of every environment", arguments, ""]
-    )
+    return "\n\n".join([_OVERVIEW, intro, table(columns, rows), "## Arguments of every environment", arguments, ""])
 
 
 def _row(subject: CardSubject, speeds: Mapping[str, Speed]) -> tuple[str, ...]:

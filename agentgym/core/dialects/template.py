@@ -13,6 +13,7 @@ from typing import Any
 
 from agentgym.base import strict_json
 from agentgym.base.errors import ToolError, UsageError
+from agentgym.base.template_trial import try_templates
 from agentgym.core.dialects.base import Parsed
 from agentgym.core.dialects.families import BEGINNINGS, FAMILIES, Reader, json_in_tags
 from agentgym.core.dialects.hermes import Hermes
@@ -78,7 +79,7 @@ class TemplateDialect(TextDialect):
             the prompts, so that `parse` knows what the template already wrote.
 
     Raises:
-        UsageError: The template writes no tool calls, or writes them in an unknown form.
+        UsageError: The template writes no tool calls, writes them in an unknown form, or takes too much memory or time.
     """
 
     name = "template"
@@ -88,6 +89,7 @@ class TemplateDialect(TextDialect):
             raise UsageError("the 'template' dialect needs a tokenizer with a chat template; choose another dialect")
         self._tokenizer = tokenizer
         self._options = template_options
+        try_templates(tokenizer.chat_template, self._name)
         try:
             self._prompt = self._templated([user("?")], None, add_generation_prompt=True)
             self._end = self._end_of_turn()

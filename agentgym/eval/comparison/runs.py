@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from agentgym.base.choices import named
 from agentgym.base.errors import UsageError
+from agentgym.core.task import may_be_same
 from agentgym.core.trajectory import Trajectory, read_jsonl
 from agentgym.eval.results.entry import Entry, entry_of
 from agentgym.eval.results.folder import read_results
@@ -202,7 +203,7 @@ def check_comparable(a: Run, b: Run) -> None:
             values = ", ".join(f"{key}: {mine.get(key, _MISSING)} and {theirs.get(key, _MISSING)}" for key in different)
             raise UsageError(f"{_where(a)} and {_where(b)} were made with other arguments of {env_id!r}: {values}")
     for key in [] if _same_suites(a, b) else sorted(a.tasks.keys() & b.tasks.keys()):
-        if a.tasks[key][0].task_hash != b.tasks[key][0].task_hash:
+        if not may_be_same(a.tasks[key][0].task_hash, b.tasks[key][0].task_hash):
             raise UsageError(
                 f"task {key[1]!r} is not the same in {_where(a)} and {_where(b)}: its hash differs, so its prompt, "
                 "data or gold was changed in between; evaluate one of them again"

@@ -18,6 +18,8 @@ from agentgym.base.errors import UsageError
 from agentgym.base.json_lines import MAX_LINE, is_whole, mend_last_line, parse_line
 
 SCHEMA_VERSION = 1
+_BEGINNING = f'{{"schema": {SCHEMA_VERSION}, "id": '.encode()
+"""How a line begins, as `Annotation.to_dict` orders it."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Annotations:
         except (TypeError, ValueError) as error:
             raise UsageError(f"an annotation must be JSON data: {error}") from error
         try:
-            mend_last_line(self.file)
+            mend_last_line(self.file, _BEGINNING)
             with self.file.open("ab", buffering=0) as file:
                 file.write("".join(f"{line}\n" for line in lines).encode())
         except OSError as error:

@@ -16,10 +16,12 @@ from typing import BinaryIO, overload
 
 from agentgym.base.errors import UsageError
 from agentgym.base.json_lines import BOM, MAX_LINE, is_whole, parse_line
+from agentgym.base.output_files import first_bytes
 from agentgym.core.trajectory import Trajectory, write_jsonl
 from agentgym.eval.results.entry import Entry, entry_of
 
 SCHEMA_VERSION = 2
+_BEGINNING = b'{"schema": '
 WORTH_KEEPING = 2**20
 """Size in bytes of the smallest file whose index is stored; smaller files are quick to read again."""
 _START = 65_536
@@ -229,7 +231,8 @@ class TrajectoryIndex:
                     self._take(Entry.from_list(json.loads(line)), indexed)
             self._whole = True
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            pass  # the rest is read from the file itself
+            if first_bytes(self._file, len(_BEGINNING)) != _BEGINNING:
+                self._file = None  # a file of somebody else
 
     def _take(self, entry: Entry, indexed: BinaryIO) -> None:
         if entry.offset < self._end:

@@ -12,6 +12,7 @@ from typing import Any
 
 from agentgym import __version__
 from agentgym.base.errors import UsageError, require
+from agentgym.base.output_files import refuse_to_replace
 from agentgym.core.trajectory import Trajectory
 from agentgym.eval.results.columns import COLUMNS, SCHEMA_VERSION, Cell, ResultsPlace, row_of
 
@@ -30,9 +31,10 @@ def write_parquet(path: Path, episodes: Iterable[tuple[Trajectory, ResultsPlace]
 
     Raises:
         MissingExtra: `pyarrow` is not installed.
-        UsageError: The file cannot be written.
+        UsageError: The file cannot be written, or exists and is not such a file.
     """
     require("pyarrow", "data")
+    refuse_to_replace(path, "a table of episodes", _is_ours)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         count = _write(unfinished, episodes)
@@ -42,6 +44,15 @@ def write_parquet(path: Path, episodes: Iterable[tuple[Trajectory, ResultsPlace]
     finally:
         unfinished.unlink(missing_ok=True)
     return count
+
+
+def _is_ours(path: Path) -> bool:
+    from pyarrow import ArrowInvalid, parquet
+
+    try:
+        return b"agentgym.schema" in (parquet.read_schema(path).metadata or {})
+    except (ArrowInvalid, OSError):
+        return False
 
 
 def _write(path: Path, episodes: Iterable[tuple[Trajectory, ResultsPlace]]) -> int:

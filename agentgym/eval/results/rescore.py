@@ -12,7 +12,7 @@ from agentgym.core.endings import Reason, reason_data
 from agentgym.core.engine.steps import StepResult, details_in, reset_options
 from agentgym.core.env import Env
 from agentgym.core.replay import was_cut_off
-from agentgym.core.task import Task
+from agentgym.core.task import Task, may_be_same
 from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.eval.results.annotations import Annotation
 
@@ -68,7 +68,7 @@ def rescore(trajectory: Trajectory, env: Env, task: Task | None = None) -> Resco
         raise UsageError(f"{trajectory.id!r} failed ({trajectory.reason}): there is nothing to score")
     options = reset_options(task or trajectory.task_id, trajectory.training_step)
     opening, info = env.reset(seed=trajectory.seed, options=options)
-    if env.task.hash != trajectory.task_hash:
+    if not may_be_same(env.task.hash, trajectory.task_hash):
         raise UsageError(
             f"task {trajectory.task_id!r} has changed since {trajectory.id!r} was recorded; evaluate it again"
         )

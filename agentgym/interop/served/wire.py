@@ -7,6 +7,8 @@ reply has either a `result` or an `error` with a `kind`, a `message` and sometim
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -25,7 +27,7 @@ from agentgym.core.env import Env
 from agentgym.core.foreign import describe
 from agentgym.core.messages import Message, ToolCall
 from agentgym.core.rewards import Channel, Scheme
-from agentgym.core.task import Task
+from agentgym.core.task import KEYED, Task
 from agentgym.rollout.limits import OutOfTime
 
 PROTOCOL = 1
@@ -170,10 +172,21 @@ def error_of(data: Any) -> Exception:
     return _KINDS.get(str(kind), InfrastructureError)(message)
 
 
-def task_data(task: Task, *, reveal: bool) -> dict[str, Any]:
-    """Return a task as data with the hash of the whole; without `reveal`, `data` and `gold` are empty."""
+def task_data(task: Task, *, key: bytes | None) -> dict[str, Any]:
+    """Return a task as data with the hash of the whole.
+
+    Args:
+        task: The task.
+        key: The server's secret. With it, `data` and `gold` are empty, and the hash is keyed: a client could find out a
+            small gold by computing the hash of every candidate. `None` reveals the whole task.
+    """
     data = {name: getattr(task, name) for name in _TASK_FIELDS} | {"hash": task.hash}  # like `to_dict`, without copies
-    return data if reveal else data | {"data": {}, "gold": {}}
+    return data if key is None else data | {"data": {}, "gold": {}, "hash": keyed_hash(task, key)}
+
+
+def keyed_hash(task: Task, key: bytes) -> str:
+    """Return a hash of a task that only servers with this key can compute."""
+    return KEYED + hmac.new(key, task.hash.encode(), hashlib.sha256).hexdigest()
 
 
 def task_of(data: Mapping[str, Any]) -> Task:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Protocol
 from weakref import WeakSet
 
+from agentgym.base.interpreters import command_of
 from agentgym.rollout.workers.template import REPORT, Event
 
 EXIT_S = 2.0
@@ -219,8 +220,7 @@ class _Forked:
 
 def _popen(program: str, descriptor: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", f"agentgym.rollout.workers.{program}", str(descriptor)],
+        command_of(f"agentgym.rollout.workers.{program}", str(descriptor)),
         pass_fds=(descriptor,),
         stdin=subprocess.DEVNULL,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
     )

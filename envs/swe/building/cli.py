@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from agentgym.base.errors import UsageError
+
 
 def build(
     sources: Annotated[
@@ -25,11 +27,12 @@ def build(
     """Make validated bug-fixing tasks of real packages by injecting bugs that their tests find."""
     from rich.console import Console
 
-    from agentgym.base.output_files import check_folder, held
+    from agentgym.base.output_files import check_folder, held, refuse_to_replace
     from agentgym.envs.swe.building.command import BuildRequest, run_build
     from agentgym.tools.text_files import count_of
 
     check_folder(out)
+    refuse_to_replace(out / "instances.jsonl", "a file of instances", _holds_instances)
     request = BuildRequest(sources, out, count=number, seed=seed, workers=workers, hide_tests=hide_tests, trusted=trust)
     with held(out), Console(stderr=True).status("Building …") as status:
         reports = run_build(request, on_progress=lambda line: status.update(f"Building … {line}"))
@@ -41,3 +44,12 @@ def build(
     if not task_count:
         raise typer.Exit(1)
     typer.echo(f"Play them with: --env swe --set file={out / 'instances.jsonl'}")
+
+
+def _holds_instances(path: Path) -> bool:
+    from agentgym.tasks.swe.instance import read_instances
+
+    try:
+        return bool(read_instances(path))
+    except (UsageError, UnicodeDecodeError):
+        return False

@@ -2,6 +2,7 @@
 
 from tests.check.broken_envs.answering import *  # noqa: F403
 from tests.check.broken_envs.grading import *  # noqa: F403
+from tests.check.broken_envs.guessing import *  # noqa: F403
 from tests.check.broken_envs.living import *  # noqa: F403
 from tests.check.broken_envs.paying import *  # noqa: F403
 from tests.check.broken_envs.seeding import *  # noqa: F403

@@ -110,6 +110,32 @@ class AnswersMistakesWithNo(SoundEnv):
         return result if self.reason or "Error" not in str(result[0]) else result._replace(observation=[user("No.")])
 
 
+class TakesWordsForNumbers(SoundEnv):
+    """Accepts any text as a number."""
+
+    @tool
+    def wait(self, minutes: int = 1) -> str:
+        """Wait.
+
+        Args:
+            minutes: How long.
+        """
+        return "Waited."
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result._replace(observation=[user("Waited.")]) if "certainly not" in str(action) else result
+
+
+class BreaksOnUnknownTools(SoundEnv):
+    """Looks up tools without checking that they exist."""
+
+    def step(self, action: Any) -> StepResult:
+        for call in [] if isinstance(action, str) else action.get("tool_calls", ()):
+            self.tools.get(call["function"]["name"]).parameters  # noqa: B018
+        return super().step(action)
+
+
 class HidesATool(SoundEnv):
     """Lists only its first tool."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, ClassVar
 
 from agentgym.core.endings import Reason
@@ -55,6 +56,17 @@ class WrongSolution(SoundEnv):
         yield ToolCall("answer", {"text": "copper lantern"})
 
 
+class StopsEarly(SoundEnv):
+    """Has a solution that does the work but does not submit it."""
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("look", {"box": task.gold["box"]})
+
+    def see(self, box: str) -> str:
+        self.reward(OUTCOME, 1.0)
+        return super().see(box)
+
+
 class PaysForNothing(SoundEnv):
     """Counts every episode without an answer as a success."""
 
@@ -78,3 +90,15 @@ class ChangesItsMind(SoundEnv):
     def grade(self) -> dict[str, float]:
         times = self.graded[self.task.id] = self.graded.get(self.task.id, 0) + 1
         return {"effort": float(self.reason is Reason.ANSWERED and times > 4)}
+
+
+class TellsSuccessByChance(SoundEnv):
+    """Reports success for every second answer only."""
+
+    answers = itertools.count()
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        if self.reason is not Reason.ANSWERED:
+            return result
+        return result._replace(info={**result.info, "is_success": bool(next(self.answers) % 2)})

@@ -12,10 +12,10 @@ from typing import Any
 import gymnasium
 
 from agentgym.core.endings import Reason
-from agentgym.core.engine.steps import StepResult
+from agentgym.core.engine.steps import Snapshot, StepResult
 from agentgym.core.messages import user
 from agentgym.core.task import Task
-from tests.check.sound_envs import SoundEnv
+from tests.check.sound_envs import Opening, SoundEnv
 
 
 class Undocumented(SoundEnv):
@@ -54,6 +54,13 @@ class FourValues(SoundEnv):
         return observation, reward, terminated or truncated, info
 
 
+class BreaksAtReset(SoundEnv):
+    """Does not accept options."""
+
+    def reset(self, *, seed: int | None = None) -> Opening:  # type: ignore[override]
+        return super().reset(seed=seed)
+
+
 class StepsBeforeReset(SoundEnv):
     """Starts an episode in `step`."""
 
@@ -74,12 +81,30 @@ class AcceptsStepsAfterTheEnd(SoundEnv):
         return super().step(action)
 
 
+class RefusesInItsOwnWords(SoundEnv):
+    """Raises its own error for a missing reset."""
+
+    def step(self, action: Any) -> StepResult:
+        try:
+            return super().step(action)
+        except gymnasium.error.ResetNeeded as error:
+            raise RuntimeError("reset me") from error
+
+
 class DoesNotPickle(SoundEnv):
     """Holds a lock."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
         self.lock = threading.Lock()
+
+
+class HoldsALocalFunction(SoundEnv):
+    """Has a function that no other process can import."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.twice = lambda number: 2 * number
 
 
 class KnowsItIsACopy(SoundEnv):
@@ -98,6 +123,24 @@ class RestoresHalf(SoundEnv):
 
     def restore(self, snapshot: Any) -> None:
         self.reset(seed=snapshot.seed, options={"task": snapshot.task})
+
+
+class RestoresOnlyItself(SoundEnv):
+    """Stores its snapshots on the instance."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.snapshots: list[Snapshot] = []
+
+    def snapshot(self) -> Any:
+        self.snapshots.append(super().snapshot())
+        return len(self.snapshots) - 1
+
+    def restore(self, snapshot: Any) -> None:
+        if snapshot < len(self.snapshots):
+            super().restore(self.snapshots[snapshot])
+        else:
+            self.reset(seed=0)
 
 
 class CleansUpAtTheEnd(SoundEnv):
@@ -172,6 +215,14 @@ class Says(SoundEnv):
         more = self.at_end if result.terminated or result.truncated else self.before
         rewards = {**result.info["rewards"], **self.pays}
         return result._replace(info={**result.info, "rewards": rewards, **more})
+
+
+class EndsForNoReason(Says):
+    """Ends with an undeclared reason."""
+
+    @property
+    def reason(self) -> Any:
+        return None if super().reason is None else "bored"
 
 
 class EndsWithTheOtherFlag(SoundEnv):

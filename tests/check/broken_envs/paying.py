@@ -51,6 +51,17 @@ class PaysFailuresMore(SoundEnv):
     scheme = Scheme({OUTCOME: 1.0, "effort": 0.4})
 
 
+class PaysForHaste(SoundEnv):
+    """Pays more for earlier answers, right or wrong."""
+
+    channels = {**SoundEnv.channels, "haste": Channel("share of the turns that were not needed")}
+    scheme = Scheme(weights={OUTCOME: 1.0, "haste": 0.2})
+
+    def take(self, text: str) -> str:
+        self.reward("haste", 1.0 - len(self.looked) / self.max_turns)
+        return super().take(text)
+
+
 class PaysEveryLook(SoundEnv):
     """Has a named scheme that pays for every look, even into the same box."""
 

@@ -27,6 +27,26 @@ class AlwaysTheSameTask(SoundEnv):
         return super().reset(seed=seed, options={"index": 0} | dict(options or {}))
 
 
+class CountsResets(SoundEnv):
+    """Numbers the resets without a seed per process."""
+
+    resets = itertools.count()
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
+        number = next(self.resets)
+        observation, info = super().reset(seed=seed, options=options)
+        return observation if seed is not None else [*observation, user(f"Reset {number}.")], info
+
+
+class OpensOtherwiseById(SoundEnv):
+    """Opens differently if the task is named by id."""
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Opening:
+        observation, info = super().reset(seed=seed, options=options)
+        by_id = isinstance((options or {}).get("task"), str)
+        return [*observation, user("As you asked.")] if by_id else observation, info
+
+
 class PeeksAtGlobalRng(SoundEnv):
     """Draws from the module `random` and restores its state."""
 

@@ -27,6 +27,12 @@ def tuple_task(part: str, split: str, index: int) -> Task:
     return replace(task, **{part: {**getattr(task, part), "size": (1, 2)}})
 
 
+class TuplesInGold(TuplesInTasks):
+    """Has gold that JSON changes."""
+
+    part = "gold"
+
+
 class ForgetsIds(SoundEnv):
     """Cannot find its own tasks."""
 
@@ -47,8 +53,12 @@ class Tasks(GeneratedTasks):
     def get(self, split: str, index: int) -> Task:
         if self.wrong == "takes any split" and split not in self.splits:
             return super().get("train", index)
+        if self.wrong == "takes any number":
+            return super().get(split, index % 60)
         if self.wrong == "has no end" and index == 60:
             return super().get(split, 0)
+        if self.wrong == "looks up" and split not in self.splits:
+            raise KeyError(split)
         task = super().get(split, index)
         if self.wrong == "says another split" and split == "test":
             return replace(task, split="train")
@@ -63,6 +73,9 @@ class Tasks(GeneratedTasks):
             raise TaskError(f"no task {task_id!r}")
         if self.wrong == "finds anything":
             return super().find(task_id if task_id.startswith("boxes/") else "boxes/train/0")
+        if self.wrong == "finds the first":
+            super().find(task_id)
+            return super().find("boxes/train/0")
         return super().find(task_id)
 
 

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from agentgym import UsageError
 from agentgym.cli.app import app
+from agentgym.core.task import KEYED
 from agentgym.interop.served.wire import PROTOCOL
 from agentgym.tools.env_server.offer import EnvServing
 from tests.rows import each_row
@@ -213,6 +214,19 @@ def test_gold_never_leaves_a_server_without_reveal(server: Served):
             stream.ask("step", session=session, action=action)
         stream.ask("close", session=session)
         assert not [reply for reply in stream.replies if CANARY in reply]
+
+
+def test_the_hash_of_a_task_tells_no_gold_and_no_guess_is_confirmed(server: Served):
+    own_hash = HeldEnv().tasks.get("train", 0).hash
+    with RawStream(server.port) as stream:
+        session = stream.open()
+        served_hash = stream.ask("task", session=session, wanted={"task": "held/train/0"})["result"]["task"]["hash"]
+        assert served_hash.startswith(KEYED)
+        assert own_hash not in served_hash
+        rows = [(served_hash, False), (own_hash, False), ("0" * 64, False), (f"{KEYED}{'0' * 64}", True)]
+        for sent_hash, is_refused in rows:
+            options = {"task": {"id": "held/train/0", "hash": sent_hash}}
+            assert ("error" in stream.ask("reset", session=session, options=options)) is is_refused, sent_hash
 
 
 # The command.

@@ -111,6 +111,7 @@ def test_half_open_connections_keep_nobody_out(app: App, monkeypatch: pytest.Mon
             held.enter_context(raw(server.port, HALF_OPEN[number % len(HALF_OPEN)]))
         for _ in range(10):
             assert httpx.get(server.url, trust_env=False, timeout=HANG_S).text == "fine"
+            assert server.connections <= 40, "room is made at once, before all open files are taken"
         until(lambda: server.connections <= 20)
 
 

@@ -7,7 +7,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -18,6 +17,7 @@ from dataclasses import asdict
 from typing import Any
 
 from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.base.interpreters import command_of
 from agentgym.tools.database import wire
 from agentgym.tools.database.base import QueryError, QueryErrorKind, QueryLimits, QueryResult
 from agentgym.tools.database.results import quote_name, too_much_memory, too_slow
@@ -140,7 +140,7 @@ class WorkerProcess:
 def _start(directory: str, log: str) -> subprocess.Popen[bytes]:
     with open(log, "wb") as errors:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "agentgym.tools.database.duckdb.worker"],
+            command_of("agentgym.tools.database.duckdb.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -152,11 +152,9 @@ def _start(directory: str, log: str) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """Return only the variables that the worker needs to find Python's modules, without the parent's secrets."""
+    """Return only the variables that the worker needs, without the parent's secrets."""
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    paths = [os.path.abspath(path or os.curdir) for path in sys.path]
     return environment | {
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
         "HOME": "/nonexistent",
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
@@ -109,14 +108,11 @@ class _Endpoints:
         return JSONResponse({"trajectories": [trajectory.to_dict() for trajectory in trajectories]})
 
     def _session(self, request: Request) -> GatewaySession:
-        """Return the session of an agent, which its path or its key names."""
-        key = _key(request)
-        name = request.path_params.get("session")
-        if (name_in_key := self._gateway.session_in(key)) is not None:
-            return self._gateway.find_or_open(name or name_in_key or "default")
-        if name is not None and key and hmac.compare_digest(key.encode(), self._gateway.find(name).api_key.encode()):
-            return self._gateway.find(name)
-        raise RequestRefused("the API key is missing or wrong", 401, "invalid_api_key")
+        """Return the session of an agent, which its key names. The owner's key may be used in every session."""
+        name, name_in_key = request.path_params.get("session"), self._gateway.session_in(_key(request))
+        if name_in_key is None or (name_in_key and name not in (None, name_in_key)):
+            raise RequestRefused("the API key is missing or wrong", 401, "invalid_api_key")
+        return self._gateway.find_or_open(name or name_in_key or "default", by_owner=not name_in_key)
 
     def _check_owner(self, request: Request) -> None:
         if not self._gateway.is_owner(_key(request)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import secrets
 import threading
@@ -66,6 +67,7 @@ class Gateway:
         dialect = get_dialect(dialect) if isinstance(dialect, str) else dialect
         self._rows = RowSettings(policy, dialect, self.settings.limits, self._release, self.settings.max_calls)
         self._sessions: dict[str, GatewaySession] = {}
+        self._ended: set[str] = set()
         self._lock = threading.RLock()
         self.base_url = ""
         """The URL, without a trailing slash, while it is served."""
@@ -92,7 +94,7 @@ class Gateway:
             if len(self._sessions) >= self.settings.sessions and not self._make_room():
                 raise InfrastructureError(f"all {self.settings.sessions} sessions of the gateway are in use")
             url = f"{self.base_url}/s/{name}/v1" if self.base_url else ""
-            session = GatewaySession(name, self._rows, played or SessionTask(), secrets.token_urlsafe(24), url)
+            session = GatewaySession(name, self._rows, played or SessionTask(), self.key_of(name), url)
             self._sessions[name] = session
         return session
 
@@ -103,20 +105,34 @@ class Gateway:
             raise RequestRefused(f"session {name!r} does not exist or has ended", 404, "no_session")
         return session
 
-    def find_or_open(self, name: str) -> GatewaySession:
-        """Return a session; open it if it does not exist."""
+    def find_or_open(self, name: str, *, by_owner: bool) -> GatewaySession:
+        """Return a session; open it if it does not exist. Only the owner can open one again.
+
+        Raises:
+            RequestRefused: The session has ended, and the caller is not the owner.
+        """
         with self._lock:
-            return self._sessions.get(name) or self.session(name)
+            if name in self._sessions or (name in self._ended and not by_owner):
+                return self.find(name)
+            return self.session(name)
 
     def is_owner(self, key: str) -> bool:
         """Whether a key is that of the gateway's owner."""
         return hmac.compare_digest(key.encode(), self.settings.token.encode())
 
+    def key_of(self, name: str) -> str:
+        """Return the key of the session of this name: `NAME:HASH`, with a hash keyed by the owner's token (HMAC).
+
+        An agent with the key can speak in its session, but neither reward it nor find out another session's key.
+        """
+        return f"{name}:{hmac.new(self.settings.token.encode(), name.encode(), hashlib.sha256).hexdigest()}"
+
     def session_in(self, key: str) -> str | None:
-        """Return the name in a key of the form `TOKEN:NAME`, empty for `TOKEN`; `None` if the token is wrong."""
-        size = len(self.settings.token)
-        token, colon, name = key[:size], key[size : size + 1], key[size + 1 :]
-        return name if self.is_owner(token) and colon in ("", ":") else None
+        """Return the name in a session's key (`key_of`), empty for the owner's token; `None` if the key is wrong."""
+        name = key.rpartition(":")[0]
+        if name and hmac.compare_digest(key.encode(), self.key_of(name).encode()):
+            return name
+        return "" if self.is_owner(key) else None
 
     def close_session(self, session: GatewaySession) -> list[Trajectory]:
         """Append the trajectories of an ended session to the file, if there is one, and remove the session.
@@ -129,6 +145,7 @@ class Gateway:
                 if self.settings.out is not None:
                     write_jsonl(self.settings.out, session.trajectories, append=True)
                 del self._sessions[session.name]
+                self._ended.add(session.name)
         return session.trajectories
 
     def updated(self, version: int) -> None:

@@ -1,0 +1,214 @@
+"""The best constant: one action, the same in every task, that solves most tasks. Depends on no check.
+
+A policy that has learned nothing but this action scores as much, so it is the baseline of every other score.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice, product, zip_longest
+from typing import Any
+
+from agentgym.check.adversaries import action_text, calls_in, ending_tools
+from agentgym.check.honest import is_solved
+from agentgym.check.outcomes import Patience
+from agentgym.check.play import Broken, CheckedEpisode, assistant_call, canonical, play, solving_player, then_silence
+from agentgym.core.engine.spaces import Action
+from agentgym.core.env import Env
+from agentgym.core.messages import ToolCall
+from agentgym.core.task import Task
+from agentgym.core.toolset import Tool
+
+TASKS = 100
+"""Number of tasks to measure a constant on."""
+
+_COMMON = 4
+"""Number of the commonest endings, values of an argument, and pieces of gold to try."""
+
+_MOST_CHOICES = 12
+"""A tool is tried with all arguments that its schema lists if they are at most this many."""
+
+_TRIAL_TASKS = 12
+"""Number of tasks that every constant is tried on ..."""
+
+_WORTH_MORE = 3
+"""... before this many of the best are measured on all tasks."""
+
+_MOST_CHARS = 200
+"""Longer values are no constants that a policy would learn by chance."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An action and the number of tasks that it solves when nothing else is done."""
+
+    action: str
+    solved: int
+    tasks: int
+
+    @property
+    def share(self) -> float:
+        """The share of the tasks that it solves."""
+        return self.solved / max(1, self.tasks)
+
+    def __str__(self) -> str:
+        return f"{self.action} solves {self.solved} of {self.tasks} tasks"
+
+
+def best_constant(env: Env, solutions: Sequence[CheckedEpisode], seconds: float) -> Constant | None:
+    """Return the constant that solves most tasks, or `None` if there is none to try or no time to try it.
+
+    Args:
+        env: The environment to play in.
+        solutions: Episodes of the solution; their tasks are played, and their ends suggest what to try.
+        seconds: Time limit. A slow environment is measured on fewer tasks.
+    """
+    if not solutions:
+        return None
+    patience = Patience(seconds)
+    first = solutions[0]
+    env.reset(seed=first.seed, options={"task": first.task})  # the tools may depend on the episode
+    actions = list(constants(env, solutions))
+    trial = _results(env, actions, solutions[:_TRIAL_TASKS], patience)
+    best = sorted(trial, key=lambda place: -_share(trial[place]))[:_WORTH_MORE]
+    if len(solutions) > _TRIAL_TASKS:
+        rest = _results(env, [actions[place] for place in best], solutions[_TRIAL_TASKS:], patience)
+        trial = {place: trial[place] + rest.get(number, []) for number, place in enumerate(best)}
+    if not trial:
+        return None
+    place = max(trial, key=lambda place: _share(trial[place]))
+    return Constant(action_text(env, actions[place]), sum(trial[place]), len(trial[place]))
+
+
+def baseline(env: Env, tasks: Iterable[Task], seconds: float) -> Constant | None:
+    """Return the best constant of tasks, as far as time allows. Raises nothing: an evaluation shows it by the way."""
+    patience = Patience(seconds / 2)
+    solutions: list[CheckedEpisode] = []
+    with suppress(Exception):
+        for task in islice(tasks, TASKS):
+            solutions.append(play(env, task, 0, solving_player))
+            if patience.is_over:
+                break
+        return best_constant(env, solutions, seconds / 2)
+    return None
+
+
+def _results(
+    env: Env, actions: Sequence[Action], episodes: Sequence[CheckedEpisode], patience: Patience
+) -> dict[int, list[bool]]:
+    """Return for each action, by its place, whether it solved the tasks; all are played on as many tasks."""
+    results: dict[int, list[bool]] = {place: [] for place in range(len(actions))}
+    for episode in episodes:
+        for place, action in enumerate(actions):
+            if patience.is_over:
+                fewest = min(map(len, results.values()))
+                return {place: solved[:fewest] for place, solved in results.items() if fewest}
+            results[place].append(_solves(env, episode, action))
+    return {place: solved for place, solved in results.items() if solved}
+
+
+def _solves(env: Env, episode: CheckedEpisode, action: Action) -> bool:
+    """Return whether an action alone solves the task of an episode."""
+    try:
+        return is_solved(play(env, episode.task, episode.seed, then_silence([action])))
+    except Broken:
+        return False  # other checks report it
+
+
+def _share(solved: Sequence[bool]) -> float:
+    return sum(solved) / len(solved)
+
+
+def constants(env: Env, solutions: Sequence[CheckedEpisode]) -> Iterator[Action]:
+    """Yield the actions to try, each once.
+
+    These are calls of every tool without arguments or with the choices of its schema, the commonest ends of solutions,
+    ends with the commonest value of each argument, and ends with the commonest pieces of gold.
+    """
+    seen: set[str] = set()
+    for action in (*_choices(env), *_common_ends(env, solutions), *_common_gold(env, solutions)):
+        calls = [(call.name, call.arguments) for call in calls_in(env, action)]
+        key = canonical(calls or action)
+        if key not in seen and len(key) <= _MOST_CHARS * (1 + len(calls)):
+            seen.add(key)
+            yield action
+
+
+def _choices(env: Env) -> Iterator[Action]:
+    for tool in env.tools:
+        yield from (assistant_call(ToolCall(tool.name, arguments)) for arguments in _listed_arguments(tool))
+
+
+def _listed_arguments(tool: Tool) -> list[dict[str, Any]]:
+    """Return all required arguments of a tool if its schema lists their values, else an empty list."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    names = [name for name in tool.parameters.get("required", ()) if name in properties]
+    options = [listed_values(properties[name]) for name in names]
+    combinations = [dict(zip(names, values, strict=True)) for values in islice(product(*options), _MOST_CHOICES + 1)]
+    return combinations if len(combinations) <= _MOST_CHOICES else []
+
+
+def listed_values(schema: Mapping[str, Any]) -> list[Any]:
+    """Return the values of an argument that its schema lists."""
+    if "const" in schema:
+        return [schema["const"]]
+    return list(schema.get("enum", ())) or ([True, False] if schema.get("type") == "boolean" else [])
+
+
+def _common_ends(env: Env, solutions: Sequence[CheckedEpisode]) -> Iterator[Action]:
+    ends = [episode.actions[-1] for episode in solutions if episode.actions]
+    by_content = {_content(env, end): end for end in ends}
+    common = Counter(_content(env, end) for end in ends).most_common(_COMMON)
+    yield from (by_content[content] for content, _ in common)
+    last_calls = [calls[-1] for end in ends if (calls := calls_in(env, end))]
+    for name in dict.fromkeys(call.name for call in last_calls):
+        values = _common_values([call.arguments for call in last_calls if call.name == name])
+        for row in islice(zip_longest(*values.values()), _COMMON):
+            pairs = zip(values.items(), row, strict=True)
+            arguments = {key: own[0] if value is None else value for (key, own), value in pairs}
+            yield assistant_call(ToolCall(name, arguments))
+
+
+def _content(env: Env, action: Action) -> str:
+    """Return the content of an action as text, without the ids of its calls."""
+    return canonical([(call.name, call.arguments) for call in calls_in(env, action)] or action)
+
+
+def _common_values(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the commonest values of each argument, the commonest first."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: most_common([row[name] for row in rows if name in row]) for name in names}
+
+
+def most_common(values: Sequence[Any], count: int = _COMMON) -> list[Any]:
+    """Return the commonest values, the commonest first."""
+    by_text = {canonical(value): value for value in values}
+    return [by_text[text] for text, _ in Counter(map(canonical, values)).most_common(count)]
+
+
+def _common_gold(env: Env, solutions: Sequence[CheckedEpisode]) -> Iterator[Action]:
+    pieces = most_common([piece for episode in solutions for piece in _scalars(episode.task.gold)])
+    for name in ending_tools(env, solutions):
+        tool = env.tools.get(name)
+        match tool.parameters.get("required", ()):
+            case [argument]:
+                kind = tool.parameters.get("properties", {}).get(argument, {}).get("type")
+                fitting = [str(piece) if kind == "string" else piece for piece in pieces]
+                yield from (assistant_call(ToolCall(name, {argument: piece})) for piece in fitting)
+            case _:
+                continue
+    if not len(env.tools):
+        yield from map(str, pieces)
+
+
+def _scalars(value: Any) -> Iterator[str | int | float | bool]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _scalars(item)
+    elif isinstance(value, str | int | float):
+        yield value
