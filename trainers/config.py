@@ -112,7 +112,8 @@ class TrainConfig:
     negative_weight: float = 1.0
     """Factor on negative advantages; below 1, good turns count more than bad ones."""
     train_on_truncated: bool = True
-    """Whether truncated episodes contribute gradients; their rewards always count in the group."""
+    """Whether truncated episodes, and turns that a limit cut off, contribute gradients; their rewards always count in
+    the group."""
 
     # Rollouts
     steps: int = 60

@@ -86,5 +86,7 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
 
 
 def was_cut_off(trajectory: Trajectory, number: int) -> bool:
-    """Whether this turn was cut off while the policy generated it, so that the environment never saw it."""
-    return trajectory.reason is Reason.GENERATION_TIME and number == len(trajectory.turns)
+    """Whether this turn reached a time limit while the policy generated it, so that the environment never saw it."""
+    if (finish := trajectory.turns[number - 1].finish) is not None:
+        return finish == "time"
+    return trajectory.reason is Reason.GENERATION_TIME and number == len(trajectory.turns)  # an older recording

@@ -40,6 +40,8 @@ class Measures:
     """Share of turns without a readable action."""
     format_errors: dict[str, float]
     """Maps the kind of mistake to its share of turns; they add up to `format_error_rate`."""
+    cut_turn_rate: float | None
+    """Share of turns that a limit of tokens or time cut off, so that nothing in them was run."""
     seconds_per_episode: float | None
     """Mean wall-clock time of an episode."""
     seconds_median: float | None
@@ -74,6 +76,7 @@ def measure(entries: Sequence[Entry]) -> Measures:
         tool_errors=_by_kind(entries, OF_CALLS, _total(entries, "tool_errors"), calls),
         format_error_rate=_share(_total(entries, "format_errors"), turns),
         format_errors=_by_kind(entries, OF_TURNS, _total(entries, "format_errors"), turns),
+        cut_turn_rate=_share(sum(t.cut_turns for t in entries), turns),
         seconds_per_episode=_mean(seconds),
         seconds_median=median(seconds) if seconds else None,
         seconds_p95=float(np.quantile(seconds, 0.95)) if seconds else None,

@@ -384,6 +384,8 @@ def _cost_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
     if summary.tool_error_rate is not None:
         yield "tool errors", f"{percent(summary.tool_error_rate)} of calls{_by_kind(summary.tool_errors)}"
     yield "format errors", f"{percent(summary.format_error_rate)} of turns{_by_kind(summary.format_errors)}"
+    if summary.cut_turn_rate:
+        yield "cut turns", f"{percent(summary.cut_turn_rate)} of turns reached a limit of tokens or time"
     if summary.feedback:
         yield "feedback", [f"{number(value, 1)} {_FEEDBACK[name]}" for name, value in summary.feedback.items()]
     if summary.cost is not None:

@@ -28,7 +28,16 @@ from agentgym.core.endings import AnyReason, Ending, Reason
 from agentgym.core.engine.authoring import Authoring, unknown_channel
 from agentgym.core.engine.drive import run_now, run_on_loop
 from agentgym.core.engine.parallel import ParallelCall, batches, run_all
-from agentgym.core.engine.spaces import Action, ActionSpace, is_text, refusals, text_in, with_ids
+from agentgym.core.engine.spaces import (
+    Action,
+    ActionSpace,
+    cut_off_problem,
+    finish_of,
+    is_text,
+    refusals,
+    text_in,
+    with_ids,
+)
 from agentgym.core.engine.steps import (
     ENGINE_INFO,
     RESET_INFO,
@@ -225,6 +234,8 @@ class Engine(Authoring):
 
     def _read(self, action: Action) -> tuple[str, Sequence[ToolCall]]:
         """Return the text and the calls of an action. Raises `ToolError` if it cannot be read."""
+        if finish_of(action) == "length":
+            raise ToolError(cut_off_problem(action), mistake=Mistake.CUT_OFF)
         if not (isinstance(action, str) or is_text(action)):
             text, calls = text_in(action), calls_of(action)
         elif not len(self.tools):

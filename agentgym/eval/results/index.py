@@ -19,7 +19,7 @@ from agentgym.base.json_lines import BOM, MAX_LINE, is_whole, parse_line
 from agentgym.core.trajectory import Trajectory, write_jsonl
 from agentgym.eval.results.entry import Entry, entry_of
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 WORTH_KEEPING = 2**20
 """Size in bytes of the smallest file whose index is stored; smaller files are quick to read again."""
 _START = 65_536
