@@ -64,6 +64,7 @@ class ErrandEnv(Env):
         gates=(Gate(on=OUTCOME, at_least=1.0, opens=("chatted",)),),
     )
     schemes = {"g_ra": scheme}
+    states_turns = True
     max_turns = 8
 
     def __init__(

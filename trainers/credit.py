@@ -73,7 +73,10 @@ class Credit:
             for row, extra in zip(result, self._turn_stream(trajectories, groups), strict=True):
                 row[:] = [a + self.turn_weight * b for a, b in zip(row, extra, strict=True)]
         return [
-            [self._weighed(advantage) if trained else 0.0 for advantage, trained in zip(row, trained_turns, strict=True)]
+            [
+                self._weighed(advantage) if trained else 0.0
+                for advantage, trained in zip(row, trained_turns, strict=True)
+            ]
             if group not in unusable
             else [0.0] * len(row)
             for row, trained_turns, group in zip(result, map(self._trained_turns, trajectories), groups, strict=True)

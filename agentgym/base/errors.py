@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 _PREFIX = "errors/"
+NEAR_MISSES = "near_misses/"
+"""Prefix of the counts of calls that were written in another form than the dialect's."""
 _SHOWN = re.compile(r"(?:^|[>\n])\s*Error: ")
 
 

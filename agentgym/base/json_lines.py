@@ -142,4 +142,3 @@ def parse_line(line: bytes, decoder: json.JSONDecoder = _STRICT) -> dict[str, An
 
 
 _KINDS = {bool: "a boolean", str: "a string", int: "a number", float: "a number", list: "a list"}
-
