@@ -74,12 +74,10 @@ class Credit:
                 row[:] = [a + self.turn_weight * b for a, b in zip(row, extra, strict=True)]
         return [
             [
-                self._weighed(advantage) if trained else 0.0
-                for advantage, trained in zip(row, trained_turns, strict=True)
+                self._weighed(a) if trained and group not in unusable else 0.0
+                for a, trained in zip(row, turns, strict=True)
             ]
-            if group not in unusable
-            else [0.0] * len(row)
-            for row, trained_turns, group in zip(result, map(self._trained_turns, trajectories), groups, strict=True)
+            for row, turns, group in zip(result, map(self._trained_turns, trajectories), groups, strict=True)
         ]
 
     def _unusable(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> set[int]:

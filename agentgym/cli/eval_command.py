@@ -49,7 +49,7 @@ Policies = Annotated[
 Dialect = Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")]
 Lenient = Annotated[
     bool,
-    typer.Option("--lenient", help="Also run calls written in another form than the dialect's; see docs/dialects.md."),
+    typer.Option("--lenient", help="Also run calls written in another form than the dialect's; see docs/models.md."),
 ]
 Temperature = Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; default: 1.")]
 MaxNewTokens = Annotated[int | None, typer.Option(min=1, help="Maximum sampled tokens per turn; default: 512.")]

@@ -108,7 +108,8 @@ def _check_fits(trajectory: Trajectory, settings: WarmStart, where: str) -> None
             "from trajectories of its own environment"
         )
     run_dialect, dialect = settings.env_kwargs["dialect"], trajectory.env_kwargs.get("dialect")
-    if dialect != run_dialect or any(not isinstance(turn.action, str) for turn in trajectory.model_turns):
+    has_calls = any(not (isinstance(turn.action, str) or turn.is_cut_off) for turn in trajectory.model_turns)
+    if dialect != run_dialect or has_calls:
         raise UsageError(
             f"{where} writes its calls in the dialect {dialect!r}, but the run's model writes them in {run_dialect!r}; "
             f"record it with --dialect {run_dialect}, or train with --dialect {dialect}"
@@ -298,7 +299,8 @@ def successes(model: Any, tokenizer: Any, settings: WarmStart, own: Own, number:
     fresh = training_jobs(factory, own.tasks, settings.seed, skip=settings.tasks + tested + number * own.tasks)
     jobs = [job for first in fresh for job in _repeated(first, own.samples)]
     played = attempts(model, tokenizer, make, jobs, factory, own.max_new_tokens)
-    return [tokens for t in played if t.success and (tokens := t.tokens) is not None and _is_first(t, played)]
+    whole = [t for t in played if t.success and not any(t.cut_turns)]
+    return [tokens for t in whole if (tokens := t.tokens) is not None and _is_first(t, whole)]
 
 
 def _repeated(job: Job, samples: int) -> Iterator[Job]:
