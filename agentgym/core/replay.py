@@ -67,8 +67,8 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
     for number, turn in enumerate(trajectory.turns, start=1):
         if env.reason is not None:
             return Difference(number - 1, "ending", None, env.reason)
-        if turn.action is not None and not was_cut_off(trajectory, number):
-            result = env.step(turn.action)
+        if (move := turn.move) is not None and not was_cut_off(trajectory, number):
+            result = env.step(move)
         elif trajectory.reason is not None:
             result = env.interrupt(trajectory.reason)
         else:

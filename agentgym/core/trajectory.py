@@ -30,7 +30,7 @@ from agentgym.base.fields import (
 )
 from agentgym.base.json_lines import json_lines, mend_last_line
 from agentgym.core.endings import AnyReason, Ending, reason_data, reason_from
-from agentgym.core.engine.spaces import Action, Finish, action_message
+from agentgym.core.engine.spaces import Action, Finish, action_message, finished
 from agentgym.core.messages import Message
 from agentgym.core.rewards import OUTCOME, SOLVED_AT
 from agentgym.core.timing import TurnTimes
@@ -63,6 +63,13 @@ class Turn:
     def is_cut_off(self) -> bool:
         """Whether a limit of tokens or time cut the turn off, so that the environment ran nothing in it."""
         return self.finish in ("length", "time")
+
+    @property
+    def move(self) -> Action | None:
+        """The action as an environment plays it: marked as cut off if it reached its token limit."""
+        if self.action is None:
+            return None
+        return finished(self.action, self.finish, None if self.span is None else self.span[1] - self.span[0])
 
     @property
     def answered(self) -> list[Message]:

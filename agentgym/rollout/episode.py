@@ -192,8 +192,7 @@ class Episode:
             if generation.finish == "time":
                 await self._end_late(text, span, late)
                 return
-            action = finished(text, generation.finish, len(generation.ids))
-            played = await self._step(action, span)
+            played = await self._step(text, span, generation.finish)
             if self._trajectory.reason is None:
                 self._component = Component.POLICY
                 conversation.hear(played.result.observation)
@@ -207,16 +206,19 @@ class Episode:
         """Whether the episode has reached its time limit."""
         return time.monotonic() >= self._deadline
 
-    async def _step(self, action: Action, span: tuple[int, int] | None = None) -> PlayedTurn:
+    async def _step(
+        self, action: Action, span: tuple[int, int] | None = None, finish: Finish | None = None
+    ) -> PlayedTurn:
         limits = self._limits
         self._clock.step()
-        turn = self._place.step(action, limits.tool_timeout_s)
+        move = action if span is None else finished(action, finish, span[1] - span[0])
+        turn = self._place.step(move, limits.tool_timeout_s)
         played = await self._env(Component.STEP, turn, limits.step_timeout_s, Reason.STEP_TIME)
         comments = await self._feedback(action, played)
         if comments:
             observation = [*played.result.observation, *comments]
             played = replace(played, result=played.result._replace(observation=observation))
-        self._record(action, played, span, len(comments))
+        self._record(action, played, span, len(comments), finish)
         return played
 
     async def _feedback(self, action: Action, played: PlayedTurn) -> list[Message]:

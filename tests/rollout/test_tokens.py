@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -164,7 +165,7 @@ class AskingByTool(Asking):
 def test_a_turn_that_reaches_its_token_limit_is_no_answer(kind: type[Env], before: str):
     """Nothing closes a call of `compact`, and every text is an answer: a prefix would be graded, and here solved."""
     tasks = TaskList([Task("ask/0", "train", "2 + 2?")])
-    factory = Factory(build=kind, kwargs={"tasks": tasks, "dialect": "compact"})
+    factory = Factory(build=partial(kind, tasks=tasks), kwargs={"dialect": "compact"})
     policy = Speaker([f"{before}42", f"{before}4"])
     (trajectory,) = run([Job(tasks.get("train", 0), 0)], policy, factory, max_new_tokens=len(before) + 1)
     assert trajectory.reason is Reason.FORMAT_ERRORS

@@ -108,8 +108,7 @@ def _check_fits(trajectory: Trajectory, settings: WarmStart, where: str) -> None
             "from trajectories of its own environment"
         )
     run_dialect, dialect = settings.env_kwargs["dialect"], trajectory.env_kwargs.get("dialect")
-    has_calls = any(not (isinstance(turn.action, str) or turn.is_cut_off) for turn in trajectory.model_turns)
-    if dialect != run_dialect or has_calls:
+    if dialect != run_dialect or any(not isinstance(turn.action, str) for turn in trajectory.model_turns):
         raise UsageError(
             f"{where} writes its calls in the dialect {dialect!r}, but the run's model writes them in {run_dialect!r}; "
             f"record it with --dialect {run_dialect}, or train with --dialect {dialect}"

@@ -140,7 +140,7 @@ _NAMES = ("name", "tool", "tool_name", "function", "function_name", "action", "r
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input", "kwargs", "params")
 _ABOUT = frozenset({"type", "id", "thought", "thoughts", "reasoning"})
 _MAX_DEPTH = 5
-_MAX_TRIES = 16
+_MAX_TRIES = 8
 """Beginnings of calls that may turn out to be none before a text counts as having none; this keeps the time linear."""
 _PREFIX = r"(?:(?:functions?|tools?|default_api)\.)?"
 _NAME_IN = re.compile(rf"{_PREFIX}([\w.-]+?)(?::\d+)?")
@@ -292,8 +292,8 @@ def _tidy_escapes(source: str) -> str:
 
 
 _BETWEEN = (
-    r"(?::\d+)?(?:[\s:>\"']|<[^<>\n]{1,60}>|\[ARGS\]|\[CALL_ID\]\w{1,40}|```(?:json)?|json\b|commentary\b"
-    r"|Action Input:|Arguments?:)*+(?=\{)"
+    r"(?::\d+)?(?:\s++|[:>\"']|<[^<>\n]{1,60}>|\[ARGS\]|\[CALL_ID\]\w{1,40}|```(?:json)?|json\b|commentary\b"
+    r"|Action Input:|Arguments?:){0,16}+(?=\{)"
 )
 
 

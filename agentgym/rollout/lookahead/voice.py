@@ -67,6 +67,13 @@ class TurnSample:
     share: float = 1.0
     """Share of equal samples among those drawn at this point."""
 
+    @property
+    def move(self) -> Action | None:
+        """The action as an environment plays it (`Turn.move`)."""
+        if self.action is None:
+            return None
+        return finished(self.action, self.finish, None if self.span is None else self.span[1] - self.span[0])
+
 
 class TokenVoice:
     """The conversation of a token policy."""
@@ -102,9 +109,8 @@ class TokenVoice:
         mine = self._conversation.copy()
         text, span = mine.say(generation)
         reason = late if generation.finish == "time" else None
-        action = finished(text, generation.finish, len(generation.ids))
         voice = TokenVoice(self._policy, self._limits, self._cost, mine)
-        return TurnSample(voice, action, reason, span, finish=generation.finish)
+        return TurnSample(voice, text, reason, span, finish=generation.finish)
 
     def hear(self, observation: list[Message]) -> None:
         """Add the tokens of the observation."""
