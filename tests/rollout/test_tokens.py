@@ -162,7 +162,7 @@ class AskingByTool(Asking):
 
 
 @pytest.mark.parametrize(("kind", "before"), [(Asking, ""), (AskingByTool, "@submit ")])
-def test_a_turn_that_reaches_its_token_limit_is_no_answer(kind: type[Env], before: str):
+def test_a_turn_that_reaches_its_token_limit_is_no_answer(kind: type[Asking], before: str):
     """Nothing closes a call of `compact`, and every text is an answer: a prefix would be graded, and here solved."""
     tasks = TaskList([Task("ask/0", "train", "2 + 2?")])
     factory = Factory(build=partial(kind, tasks=tasks), kwargs={"dialect": "compact"})

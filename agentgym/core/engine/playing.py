@@ -278,7 +278,7 @@ class Engine(Authoring):
         """Return the calls that an action without readable calls has in another form, and count them."""
         if not len(self.tools) or finish_of(action) == "length":
             return None
-        if is_text(action):
+        if isinstance(action, str) or is_text(action):
             missed = near_miss(text_in(action), self.tools, self.dialect, self.max_calls_per_turn)
         else:
             missed = several_calls(action, self.tools, self.max_calls_per_turn)

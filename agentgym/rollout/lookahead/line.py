@@ -114,9 +114,9 @@ class Candidate:
         return "\n".join(parts)
 
     def calls(self, turn: int = -1) -> tuple[ToolCall, ...]:
-        """Return the calls of a turn; empty if it has no call or cannot be parsed."""
+        """Return the calls of a turn; empty if it has no call, cannot be parsed or was cut off."""
         action = self.turns[turn][0] if self.turns else None
-        if action is None:
+        if action is None or finish_of(action) == "length":
             return ()
         try:
             if isinstance(action, str) or is_text(action):
@@ -137,7 +137,7 @@ def candidate_of(line: PlayLine, channels: frozenset[str]) -> Candidate:
     return Candidate(
         id=line.id,
         opening=opening.messages,
-        turns=[(turn.action, turn.observation) for turn in line.turns],
+        turns=[(turn.move, turn.observation) for turn in line.turns],
         is_over=line.is_over,
         is_answered=line.is_answered,
         weight=line.weight,
