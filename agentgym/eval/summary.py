@@ -422,8 +422,8 @@ def _near_miss(kind: str, share: float) -> str:
     from agentgym.core.dialects.near_misses import FORMS
 
     dialect = FORMS[kind].dialect if kind in FORMS else ""
-    reader = f"--dialect {dialect}" if dialect else "--lenient"
-    return f"{kind.replace('_', ' ')} {percent(share)} of turns ({reader} reads them)"
+    how = f"--dialect {dialect} reads them" if dialect else "--lenient runs them"
+    return f"{kind.replace('_', ' ')} {percent(share)} of turns ({how})"
 
 
 def _points(limits: Sequence[int]) -> list[int]:

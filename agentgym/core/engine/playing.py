@@ -179,12 +179,14 @@ class Engine(Authoring):
         cached, words = self._instructed, self.system_prompt
         now = (self.dialect, words, self.tools, self.max_turns)
         if cached is None or any(old is not new for old, new in zip(cached, now, strict=False)):
-            opening = " ".join(part for part in (words, self._limits_stated()) if part)
+            opening = " ".join(part for part in (words, self.stated_limits) if part)
             text = "\n\n".join(part for part in (opening, self._tool_instructions()) if part)
             cached = self._instructed = (*now, text)
         return cached[4]
 
-    def _limits_stated(self) -> str:
+    @property
+    def stated_limits(self) -> str:
+        """The part of the system message that states which limits end an episode; empty without `states_turns`."""
         if not self.states_turns:
             return ""
         needs_calls = bool(len(self.tools)) and type(self).respond is Authoring.respond
