@@ -65,6 +65,7 @@ class ErrandEnv(Env):
         in_full=frozenset({"chatted"}),
     )
     schemes = {"g_ra": scheme}
+    states_turns = True
     max_turns = 8
 
     def __init__(

@@ -1,11 +1,13 @@
 """Reads files of entries in published formats: JSON lines, a JSON list or Parquet.
 
-An unreadable entry is left out (`Quarantine`); an unreadable file is an error. No code of a file runs.
+An unreadable entry is left out (`Quarantine`); an unreadable file is an error. No code of a file runs. NaN and
+Infinity, which programs write for missing values, are read as null in every format.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -104,14 +106,14 @@ def read_records(file: Path, quarantine: Quarantine) -> Iterator[Record]:
     elif (whole := whole_object(file)) is not None:
         raise NoEntries(f"{file}: expected a list of entries, not one object with {sorted(map(str, whole))[:8]}")
     else:
-        for where, fields in json_lines(file, "an entry", on_fault=quarantine.add):
+        for where, fields in json_lines(file, "an entry", on_fault=quarantine.add, nan_as_null=True):
             yield Record(where, fields, file, int(where.rpartition(":")[2]))
 
 
 def read_json(file: Path) -> Any:
     """Return the content of a JSON file. Raises `UsageError` naming the file and the error."""
     try:
-        return json.loads(read_text(file))
+        return json.loads(read_text(file), parse_constant=lambda _: None)
     except RecursionError:
         raise UsageError(f"{file}: the JSON is nested too deeply") from None
     except ValueError as error:
@@ -174,7 +176,7 @@ def whole_object(file: Path) -> Mapping[str, Any] | None:
     if file.suffix.lower() != ".json":
         return None
     try:
-        value = json.loads(file.read_bytes())
+        value = json.loads(file.read_bytes(), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -189,7 +191,15 @@ def _parquet(file: Path) -> Iterator[Record]:
     try:
         for batch in parquet.ParquetFile(file).iter_batches(batch_size=_ROWS):
             for fields in batch.to_pylist():
-                yield Record(f"{file}: row {number}", fields, file, number)
+                yield Record(f"{file}: row {number}", _nan_as_null(fields), file, number)
                 number += 1
     except (OSError, ValueError) as error:  # the base classes of pyarrow's own errors
         raise UsageError(f"{file}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+
+
+def _nan_as_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _nan_as_null(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return list(map(_nan_as_null, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -112,7 +112,8 @@ class TrainConfig:
     negative_weight: float = 1.0
     """Factor on negative advantages; below 1, good turns count more than bad ones."""
     train_on_truncated: bool = True
-    """Whether truncated episodes contribute gradients; their rewards always count in the group."""
+    """Whether truncated episodes, and turns that a limit cut off, contribute gradients; their rewards always count in
+    the group."""
 
     # Rollouts
     steps: int = 60
@@ -287,6 +288,8 @@ class TrainConfig:
             )
         if self.warm_start_from is not None and not self.warm_start_steps:
             raise UsageError("warm_start_from has no effect while warm_start_steps is 0; set it, e.g. to 100")
+        if self.env_kwargs.get("lenient"):
+            raise UsageError("lenient is for evaluation: training would pay for calls in a form that it must unlearn")
         if self.loss not in LOSSES:
             raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss!r}")
         return self

@@ -54,7 +54,8 @@ class Credit:
     at_least: int = 2
     """Train on a group only if at least this many of its trajectories did not fail."""
     train_on_truncated: bool = True
-    """Whether truncated episodes contribute gradients. Their rewards always count in the group."""
+    """Whether truncated episodes, and turns that a limit cut off, contribute gradients. Their rewards always count in
+    the group."""
 
     def advantages(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> list[list[float]]:
         """Return one advantage per model turn of each trajectory.
@@ -72,10 +73,11 @@ class Credit:
             for row, extra in zip(result, self._turn_stream(trajectories, groups), strict=True):
                 row[:] = [a + self.turn_weight * b for a, b in zip(row, extra, strict=True)]
         return [
-            [self._weighed(advantage) for advantage in row]
-            if self._may_train(trajectory) and group not in unusable
-            else [0.0] * len(row)
-            for row, trajectory, group in zip(result, trajectories, groups, strict=True)
+            [
+                self._weighed(a) if trained and group not in unusable else 0.0
+                for a, trained in zip(row, turns, strict=True)
+            ]
+            for row, turns, group in zip(result, map(self._trained_turns, trajectories), groups, strict=True)
         ]
 
     def _unusable(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> set[int]:
@@ -104,8 +106,13 @@ class Credit:
         values = iter(normalise(flat, owners, scale_by_std=self.scale_by_std))
         return [[next(values) for _ in row] for row in to_go]
 
-    def _may_train(self, trajectory: RewardedEpisode) -> bool:
-        return self.train_on_truncated or trajectory.ending is not Ending.TRUNCATED
+    def _trained_turns(self, trajectory: RewardedEpisode) -> list[bool]:
+        """Return for each model turn whether it is trained on."""
+        if self.train_on_truncated:
+            return [True] * len(trajectory.model_turns)
+        if trajectory.ending is Ending.TRUNCATED:
+            return [False] * len(trajectory.model_turns)
+        return [not cut for cut in trajectory.cut_turns]
 
 
 def advantages_by_mode(group: Sequence[RewardedEpisode], scheme: Scheme) -> dict[str, list[list[float]]]:

@@ -21,6 +21,7 @@ class EpisodeNumbers:
     """Raw reward channels, turn by turn."""
     model_turns: range
     """One item per turn of the model."""
+    cut_turns: list[bool] = field(default_factory=list)
     component: str | None = None
     counts: dict[str, int] = field(default_factory=dict)
     token_count: int = 0
@@ -38,6 +39,7 @@ class EpisodeNumbers:
             ending=trajectory.ending,
             channels=trajectory.channels,
             model_turns=range(len(trajectory.model_turns)),
+            cut_turns=trajectory.cut_turns,
             component=trajectory.component,
             counts=trajectory.counts,
             token_count=len(tokens) if tokens else 0,

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 _PREFIX = "errors/"
+NEAR_MISSES = "near_misses/"
+"""Prefix of the counts of calls that were written in another form than the dialect's."""
 _SHOWN = re.compile(r"(?:^|[>\n])\s*Error: ")
 
 
@@ -25,6 +27,8 @@ class Mistake(StrEnum):
 
     UNREADABLE = "unreadable"
     """The turn, or a call in it, cannot be read."""
+    CUT_OFF = "cut_off"
+    """The turn was cut off at its token limit, so nothing in it was run."""
     TOO_MANY_CALLS = "too_many_calls"
     """The turn has more calls than the environment allows."""
     REFUSED_TEXT = "refused_text"
@@ -41,7 +45,7 @@ class Mistake(StrEnum):
     """The tool itself refused the call."""
 
 
-OF_TURNS = (Mistake.UNREADABLE, Mistake.TOO_MANY_CALLS, Mistake.REFUSED_TEXT)
+OF_TURNS = (Mistake.UNREADABLE, Mistake.CUT_OFF, Mistake.TOO_MANY_CALLS, Mistake.REFUSED_TEXT)
 OF_CALLS = tuple(mistake for mistake in Mistake if mistake not in OF_TURNS)
 
 

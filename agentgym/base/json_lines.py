@@ -26,7 +26,7 @@ OnFault = Callable[[str, str], object]
 
 
 def json_lines(
-    path: Path, what: str, *, allow_torn: bool = False, on_fault: OnFault | None = None
+    path: Path, what: str, *, allow_torn: bool = False, on_fault: OnFault | None = None, nan_as_null: bool = False
 ) -> Iterator[tuple[str, Any]]:
     """Yield `(file:line, object)` for each line that is not empty.
 
@@ -35,18 +35,21 @@ def json_lines(
         what: A name for the contents of a line, for the messages.
         allow_torn: Skip an unreadable last line without a newline, with a warning: a crash cut it off.
         on_fault: Called for each line that is not an object, instead of raising.
+        nan_as_null: Read NaN and Infinity, which are not JSON, as null instead of refusing the line.
 
     Raises:
         UsageError: The file or one of its lines cannot be read, or a line is not an object.
     """
     try:
         with path.open("rb") as file:
-            yield from _read(file, str(path), what, allow_torn, on_fault)
+            yield from _read(file, str(path), what, allow_torn, on_fault, nan_as_null)
     except OSError as error:
         raise UsageError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
 
 
-def _read(file: Any, name: str, what: str, allow_torn: bool, on_fault: OnFault | None) -> Iterator[tuple[str, Any]]:
+def _read(
+    file: Any, name: str, what: str, allow_torn: bool, on_fault: OnFault | None, nan_as_null: bool
+) -> Iterator[tuple[str, Any]]:
     number = 0
     while line := file.readline(MAX_LINE):
         number += 1
@@ -59,7 +62,7 @@ def _read(file: Any, name: str, what: str, allow_torn: bool, on_fault: OnFault |
         if not ended and len(line) >= MAX_LINE:
             raise UsageError(f"{where}: the line is longer than {MAX_LINE // 2**20} MiB")
         try:
-            value = parse_line(line)
+            value = parse_line(line, _LENIENT if nan_as_null else _STRICT)
         except ValueError as error:
             if on_fault is not None:
                 on_fault(where, str(error))
@@ -126,10 +129,18 @@ def _start_of_last_line(file: BinaryIO) -> int:
     return 0
 
 
-def parse_line(line: bytes) -> dict[str, Any]:
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refused)
+_LENIENT = json.JSONDecoder(parse_constant=lambda _: None)
+
+
+def parse_line(line: bytes, decoder: json.JSONDecoder = _STRICT) -> dict[str, Any]:
     """Return the object in a line. Raises `ValueError` with a message for users."""
     try:
-        value = _DECODER.decode(line.decode("utf-8"))
+        value = decoder.decode(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 text (byte {error.start + 1} of the line)") from None
     except json.JSONDecodeError as error:
@@ -144,10 +155,3 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 
 _KINDS = {bool: "a boolean", str: "a string", int: "a number", float: "a number", list: "a list"}
-
-
-def _refused(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refused)

@@ -47,6 +47,10 @@ Policies = Annotated[
     ),
 ]
 Dialect = Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")]
+Lenient = Annotated[
+    bool,
+    typer.Option("--lenient", help="Also run calls written in another form than the dialect's; see docs/models.md."),
+]
 Temperature = Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; default: 1.")]
 MaxNewTokens = Annotated[int | None, typer.Option(min=1, help="Maximum sampled tokens per turn; default: 512.")]
 EndpointSettings = Annotated[
@@ -117,6 +121,7 @@ def eval_(
     settings: Settings = None,
     data: Data = None,
     dialect: Dialect = None,
+    lenient: Lenient = False,
     strict: Strict = False,
     seed: Seed = 0,
     temperature: Temperature = None,
@@ -159,8 +164,19 @@ def eval_(
 
 
 _FLAGS = {"timeouts": "--timeout", "settings": "--set", "max_new_tokens": "--max-new-tokens"}
-_OF_PLAYING = ("policy", "attempts", "limit", "dialect", "strict", "temperature", "out", "max_new_tokens", "endpoint")
-_DECIDED_BY_SUITE = ("tasks", "settings", "dialect", "strict", "temperature", "max_new_tokens", "timeouts")
+_OF_PLAYING = (
+    "policy",
+    "attempts",
+    "limit",
+    "dialect",
+    "lenient",
+    "strict",
+    "temperature",
+    "out",
+    "max_new_tokens",
+    "endpoint",
+)
+_DECIDED_BY_SUITE = ("tasks", "settings", "dialect", "lenient", "strict", "temperature", "max_new_tokens", "timeouts")
 
 
 def _refuse(arguments: Mapping[str, Any], names: Iterable[str], why: str) -> None:
@@ -195,10 +211,10 @@ def _play(arguments: Mapping[str, Any]) -> bool:
     _refuse(arguments, ("trust_file",), "no file of trajectories is read; it is for --rescore")
     policies = arguments.get("policy", ["scripted"])
     strict = arguments.get("strict", False)
-    dialect = {"dialect": arguments["dialect"]} if "dialect" in arguments else {}
+    chosen = {name: arguments[name] for name in ("dialect", "lenient") if name in arguments}
     request = EvaluationRequest(
         env=arguments["env"],
-        env_kwargs=with_strict(arguments["env"], parse_settings(arguments.get("settings", ())) | dialect, strict),
+        env_kwargs=with_strict(arguments["env"], parse_settings(arguments.get("settings", ())) | chosen, strict),
         policy=policies[0],
         tasks=arguments.get("tasks"),
         attempts=arguments.get("attempts", 1),

@@ -70,6 +70,7 @@ class {cls}(Env):
         gates=(Gate(on="answered", at_least=1.0, opens=("read",)),),
         capped={{"read": 1.0}},
     )
+    states_turns = True
     max_turns = 12
 
     @classmethod

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from agentgym.base.choices import count_of
 from agentgym.core.endings import Ending
+from agentgym.core.engine.spaces import finish_of
 from agentgym.core.messages import Message, text_of
 from agentgym.core.task import Task
 from agentgym.core.timing import TurnTimes
@@ -200,7 +201,7 @@ def _print_turn(number: int, turn: Turn, console: Console, max_chars: int | None
         label.append(f"  {count_of(turn.span[1] - turn.span[0], 'token')}", style="dim")
     if turn.times is not None:
         label.append(f"  {times_text(turn.times)}", style="dim")
-    if isinstance(turn.action, Mapping) and turn.action.get("finish_reason") == "length":
+    if (turn.finish or finish_of(turn.action)) == "length":
         label.append("  cut off at the token limit", style="yellow")
     console.print(label)
     messages: list[Mapping[str, Any] | Message] = []

@@ -30,6 +30,8 @@ class Env(Engine):
         max_turns: Turns after which an episode is truncated; the class's `max_turns` if not given.
         max_calls_per_turn: Tool calls allowed in one turn; the class's `max_calls_per_turn` if not given.
         time_limit_s: Wall-clock seconds after which an episode is truncated; `None` means no limit.
+        lenient: Run calls that the model wrote in another form than the dialect's (`near_misses`), without the reward
+            for the format. For evaluation only.
         render_mode: `"ansi"` makes `render` return the conversation as text.
     """
 

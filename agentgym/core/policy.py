@@ -10,12 +10,12 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from agentgym.base.errors import UsageError
 from agentgym.core.dialects.base import Dialect
 from agentgym.core.endings import Reason
-from agentgym.core.engine.spaces import Action, ActionSpace, action_message
+from agentgym.core.engine.spaces import Action, ActionSpace, Finish, action_message
 from agentgym.core.engine.steps import Solution, StepResult
 from agentgym.core.engine.threads import blocking, blocks
 from agentgym.core.env import Env
@@ -195,9 +195,6 @@ class ResumablePolicy(ChatPolicy, Protocol):
     def resume(self, seat: Seat, past: Past) -> Player:
         """Return a player that continues an episode after `past`, which any player may have played."""
         ...
-
-
-Finish = Literal["stop", "length", "time"]
 
 
 @dataclass(frozen=True)

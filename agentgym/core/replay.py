@@ -67,8 +67,8 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
     for number, turn in enumerate(trajectory.turns, start=1):
         if env.reason is not None:
             return Difference(number - 1, "ending", None, env.reason)
-        if turn.action is not None and not was_cut_off(trajectory, number):
-            result = env.step(turn.action)
+        if (move := turn.move) is not None and not was_cut_off(trajectory, number):
+            result = env.step(move)
         elif trajectory.reason is not None:
             result = env.interrupt(trajectory.reason)
         else:
@@ -86,5 +86,7 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
 
 
 def was_cut_off(trajectory: Trajectory, number: int) -> bool:
-    """Whether this turn was cut off while the policy generated it, so that the environment never saw it."""
-    return trajectory.reason is Reason.GENERATION_TIME and number == len(trajectory.turns)
+    """Whether this turn reached a time limit while the policy generated it, so that the environment never saw it."""
+    if (finish := trajectory.turns[number - 1].finish) is not None:
+        return finish == "time"
+    return trajectory.reason is Reason.GENERATION_TIME and number == len(trajectory.turns)  # an older recording

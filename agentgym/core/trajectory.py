@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from agentgym.base.errors import UsageError
 from agentgym.base.fields import (
@@ -30,7 +30,7 @@ from agentgym.base.fields import (
 )
 from agentgym.base.json_lines import json_lines, mend_last_line
 from agentgym.core.endings import AnyReason, Ending, reason_data, reason_from
-from agentgym.core.engine.spaces import Action, action_message
+from agentgym.core.engine.spaces import Action, Finish, action_message, finished
 from agentgym.core.messages import Message
 from agentgym.core.rewards import OUTCOME, SOLVED_AT
 from agentgym.core.timing import TurnTimes
@@ -56,6 +56,20 @@ class Turn:
     """Number of messages at the end of the observation that are feedback, not from the environment."""
     times: TurnTimes | None = field(default=None, compare=False)
     """Breakdown of the turn's time; missing in older recordings. Ignored when turns are compared."""
+    finish: Finish | None = None
+    """How the policy's turn ended; `None` without a turn and in older recordings."""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a limit of tokens or time cut the turn off, so that the environment ran nothing in it."""
+        return self.finish in ("length", "time")
+
+    @property
+    def move(self) -> Action | None:
+        """The action as an environment plays it: marked as cut off if it reached its token limit."""
+        if self.action is None:
+            return None
+        return finished(self.action, self.finish, None if self.span is None else self.span[1] - self.span[0])
 
     @property
     def answered(self) -> list[Message]:
@@ -163,6 +177,11 @@ class Trajectory:
     def model_turns(self) -> list[Turn]:
         """The model's turns, without the grading of an interrupted episode."""
         return [turn for turn in self.turns if turn.action is not None]
+
+    @property
+    def cut_turns(self) -> list[bool]:
+        """For each of the model's turns, whether a limit of tokens or time cut it off."""
+        return [turn.is_cut_off for turn in self.model_turns]
 
     @property
     def channels(self) -> list[dict[str, float]]:
@@ -275,6 +294,7 @@ _TURN_FIELDS: Rules = {
     "feedback": (is_count, "a whole number from 0"),
     "span": (or_null(lambda value: is_counts(value) and len(value) == 2), "[start, end] or null"),
     "times": (or_null(is_object), "an object or null"),
+    "finish": (lambda value: value is None or value in get_args(Finish), "stop, length, time or null"),
 }
 _TOKEN_FIELDS: Rules = {
     "prompt_ids": (is_counts, "a list of whole numbers from 0"),

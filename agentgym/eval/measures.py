@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
 import numpy as np
 
-from agentgym.base.errors import OF_CALLS, OF_TURNS, Mistake, count_of
+from agentgym.base.errors import NEAR_MISSES, OF_CALLS, OF_TURNS, Mistake, count_of
 from agentgym.core.trajectory import Trajectory
 from agentgym.eval.results.entry import Entry
 from agentgym.eval.statistics import brier_score, expected_calibration_error
@@ -40,6 +41,11 @@ class Measures:
     """Share of turns without a readable action."""
     format_errors: dict[str, float]
     """Maps the kind of mistake to its share of turns; they add up to `format_error_rate`."""
+    near_misses: dict[str, float]
+    """Maps the kind of near miss (`near_misses.FORMS`) to its share of turns: readable calls in a form that the dialect
+    does not read. Most frequent first."""
+    cut_turn_rate: float | None
+    """Share of turns that a limit of tokens or time cut off, so that nothing in them was run."""
     seconds_per_episode: float | None
     """Mean wall-clock time of an episode."""
     seconds_median: float | None
@@ -74,6 +80,8 @@ def measure(entries: Sequence[Entry]) -> Measures:
         tool_errors=_by_kind(entries, OF_CALLS, _total(entries, "tool_errors"), calls),
         format_error_rate=_share(_total(entries, "format_errors"), turns),
         format_errors=_by_kind(entries, OF_TURNS, _total(entries, "format_errors"), turns),
+        near_misses=_near_misses(entries, turns),
+        cut_turn_rate=_share(sum(t.cut_turns for t in entries), turns),
         seconds_per_episode=_mean(seconds),
         seconds_median=median(seconds) if seconds else None,
         seconds_p95=float(np.quantile(seconds, 0.95)) if seconds else None,
@@ -94,6 +102,14 @@ def _by_kind(entries: Iterable[Entry], kinds: Iterable[Mistake], errors: int, wh
     by_kind[UNRECORDED] = errors - recorded
     ordered = sorted(by_kind.items(), key=lambda item: -item[1])
     return {kind: count / whole for kind, count in ordered if count > 0 and whole}
+
+
+def _near_misses(entries: Iterable[Entry], turns: int) -> dict[str, float]:
+    """Return the share of turns of each kind of near miss, most frequent first."""
+    counts: Counter[str] = Counter()
+    for entry in entries:
+        counts.update({name: count for name, count in entry.counts.items() if name.startswith(NEAR_MISSES)})
+    return {name.removeprefix(NEAR_MISSES): count / turns for name, count in counts.most_common() if turns}
 
 
 def _total(entries: Iterable[Entry], count: str) -> int:

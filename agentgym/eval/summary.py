@@ -384,6 +384,10 @@ def _cost_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
     if summary.tool_error_rate is not None:
         yield "tool errors", f"{percent(summary.tool_error_rate)} of calls{_by_kind(summary.tool_errors)}"
     yield "format errors", f"{percent(summary.format_error_rate)} of turns{_by_kind(summary.format_errors)}"
+    if summary.near_misses:
+        yield "near misses", [_near_miss(kind, share) for kind, share in summary.near_misses.items()]
+    if summary.cut_turn_rate:
+        yield "cut turns", f"{percent(summary.cut_turn_rate)} of turns reached a limit of tokens or time"
     if summary.feedback:
         yield "feedback", [f"{number(value, 1)} {_FEEDBACK[name]}" for name, value in summary.feedback.items()]
     if summary.cost is not None:
@@ -411,6 +415,15 @@ def _search_item(name: str, value: float) -> str:
 def _by_kind(shares: Mapping[str, float]) -> str:
     parts = [f"{kind.replace('_', ' ')} {percent(share)}" for kind, share in shares.items()]
     return f": {', '.join(parts)}" if parts else ""
+
+
+def _near_miss(kind: str, share: float) -> str:
+    """Return a kind of near miss with its share of turns, and what would read such calls."""
+    from agentgym.core.dialects.near_misses import FORMS
+
+    dialect = FORMS[kind].dialect if kind in FORMS else ""
+    how = f"--dialect {dialect} reads them" if dialect else "--lenient runs them"
+    return f"{kind.replace('_', ' ')} {percent(share)} of turns ({how})"
 
 
 def _points(limits: Sequence[int]) -> list[int]:

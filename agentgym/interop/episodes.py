@@ -19,6 +19,7 @@ from gymnasium.error import ResetNeeded
 from agentgym.base.errors import BrokenTask, InfrastructureError
 from agentgym.core.endings import AnyReason, Reason
 from agentgym.core.engine.drive import run_now
+from agentgym.core.engine.spaces import finish_of
 from agentgym.core.engine.steps import StepResult, details_in
 from agentgym.core.env import Env
 from agentgym.core.foreign import describe
@@ -362,7 +363,9 @@ class RecordedEpisode(CalledEpisode):
         record, action, info = self.trajectory, self._action, result.info
         assert record is not None
         self._action = None
-        record.turns.append(Turn(action, result.observation, info["rewards"], float(result.reward)))
+        record.turns.append(
+            Turn(action, result.observation, info["rewards"], float(result.reward), finish=finish_of(action))
+        )
         record.seconds = time.perf_counter() - self._began
         record.reason = self.env.reason
         if record.reason is not None:

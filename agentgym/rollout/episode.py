@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from agentgym.base.errors import BrokenTask, InfrastructureError, ToolError
 from agentgym.core.endings import Reason
-from agentgym.core.engine.spaces import Action
+from agentgym.core.engine.spaces import Action, Finish, finish_of, finished
 from agentgym.core.engine.steps import details_in
 from agentgym.core.foreign import describe, ends_work, running_task
 from agentgym.core.messages import Message
@@ -190,32 +190,35 @@ class Episode:
             self._clock.queued(generation.queued_s)
             text, span = conversation.say(generation)
             if generation.finish == "time":
-                await self._cut_off(text, span, late)
+                await self._end_late(text, span, late)
                 return
-            played = await self._step(text, span)
+            played = await self._step(text, span, generation.finish)
             if self._trajectory.reason is None:
                 self._component = Component.POLICY
                 conversation.hear(played.result.observation)
 
-    async def _cut_off(self, text: str, span: tuple[int, int], reason: Reason) -> None:
+    async def _end_late(self, text: str, span: tuple[int, int], reason: Reason) -> None:
         """End the episode at a turn that took too long, and keep its tokens, so that short answers are not favoured."""
-        self._record(text, await self._interrupted(reason), span)
+        self._record(text, await self._interrupted(reason), span, finish="time")
 
     @property
     def _is_over(self) -> bool:
         """Whether the episode has reached its time limit."""
         return time.monotonic() >= self._deadline
 
-    async def _step(self, action: Action, span: tuple[int, int] | None = None) -> PlayedTurn:
+    async def _step(
+        self, action: Action, span: tuple[int, int] | None = None, finish: Finish | None = None
+    ) -> PlayedTurn:
         limits = self._limits
         self._clock.step()
-        turn = self._place.step(action, limits.tool_timeout_s)
+        move = action if span is None else finished(action, finish, span[1] - span[0])
+        turn = self._place.step(move, limits.tool_timeout_s)
         played = await self._env(Component.STEP, turn, limits.step_timeout_s, Reason.STEP_TIME)
         comments = await self._feedback(action, played)
         if comments:
             observation = [*played.result.observation, *comments]
             played = replace(played, result=played.result._replace(observation=observation))
-        self._record(action, played, span, len(comments))
+        self._record(action, played, span, len(comments), finish)
         return played
 
     async def _feedback(self, action: Action, played: PlayedTurn) -> list[Message]:
@@ -234,12 +237,19 @@ class Episode:
         return await self._env(Component.STEP, turn, self._limits.step_timeout_s, Reason.STEP_TIME)
 
     def _record(
-        self, action: Action | None, played: PlayedTurn, span: tuple[int, int] | None = None, feedback: int = 0
+        self,
+        action: Action | None,
+        played: PlayedTurn,
+        span: tuple[int, int] | None = None,
+        feedback: int = 0,
+        finish: Finish | None = None,
     ) -> None:
         trajectory, result = self._trajectory, played.result
         times = self._clock.stop(played.times)
         rewards = result.info["rewards"]
-        trajectory.turns.append(Turn(action, result.observation, rewards, result.reward, span, feedback, times))
+        trajectory.turns.append(
+            Turn(action, result.observation, rewards, result.reward, span, feedback, times, finish or finish_of(action))
+        )
         trajectory.reason = played.reason
         trajectory.counts = result.info.get("counts", {})
         if trajectory.reason is not None:

@@ -166,7 +166,8 @@ class CodeEnv(Env):
     scheme = GATED
     system_prompt = (
         "Solve the programming task, running code where it helps, then submit the value that is asked for, or the "
-        "source of the function, which hidden tests will judge. The first answer that loads is final."
+        "source of the function, which hidden tests will judge. The first answer that loads is final, and so is "
+        f"answer {MAX_REFUSED} if none of them loads."
     )
     states_turns = True
     example_call = ToolCall("python", {"code": "print(sum(range(10)))"})

@@ -231,7 +231,7 @@ WRITTEN: list[tuple[tuple[str, str], Any]] = [
     (("text", '{"a": 1}'), '{"a": 1}'),
     (("text", "true"), "true"),
     (("text", "null"), None),
-    (("either", "7"), 7),
+    (("either", "7"), "7"),
     (("either", "7.5"), "7.5"),
     (("kind", "1"), "1"),
     (("number", "2"), 2),

@@ -50,7 +50,9 @@ def played(draw: Any) -> tuple[list[Turn], Tokens | None]:
             tokens.append_observed(draw(ids))
             sampled = draw(ids)
             span = tokens.append_sampled(sampled, [draw(numbers) for _ in sampled], draw(st.integers(0, 9)))
-        turns.append(Turn(draw(actions), draw(st.lists(messages, max_size=3)), draw(rewards), draw(numbers), span))
+        finish = draw(st.sampled_from([None, "stop", "length", "time"]))
+        observation = draw(st.lists(messages, max_size=3))
+        turns.append(Turn(draw(actions), observation, draw(rewards), draw(numbers), span, finish=finish))
     return turns, tokens
 
 

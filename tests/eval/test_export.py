@@ -97,7 +97,7 @@ def test_a_row_holds_the_facts_of_the_episode(table: Path):
         **{"reason": "solved", "reward": 0.75, "outcome": 1.0, "channels": {"outcome": 1.0, "format": 1.5}},
         **{"turns": 2, "tool_calls": 3, "tool_errors": 1, "format_errors": 0, "mistakes": {"refused": 1}},
         **{"sampled_tokens": 2.0, "observed_tokens": 3.0, "prompt_tokens": 10.0, "cached_prompt_tokens": None},
-        **{"cost": 0.25, "seconds": 1.5, "details": "{}", "messages": None},
+        **{"cost": 0.25, "seconds": 1.5, "details": "{}", "messages": None, "cut_turns": 0},
     }
     assert json.loads(row["messages"]) == trajectory(1).messages
 

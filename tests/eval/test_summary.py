@@ -146,6 +146,14 @@ def test_kinds_of_mistakes_are_shares_of_calls_and_of_turns_most_frequent_first(
     assert summarize(UNEVEN).tool_errors == {}
 
 
+def test_near_misses_are_named_with_what_reads_them():
+    counts = {"near_misses/json_fence": 1, "near_misses/hermes": 2}
+    summary = summarize([episode_of("a", False, turns=4, counts=counts), episode_of("b", False, turns=4)])
+    assert list(summary.near_misses.items()) == [("hermes", 0.25), ("json_fence", 0.125)]
+    assert "hermes 25.0 % of turns (--dialect hermes reads them)" in printed(summary, width=160)
+    assert "json fence 12.5 % of turns (--lenient runs them)" in printed(summary, width=160)
+
+
 def test_tokens_are_those_sampled_and_those_only_read():
     tokens = Tokens([1] * 7, [2] * 5, [1, 0, 0, 1, 1], [0.0] * 5, [0, -1, -1, 0, 0])
     endpoint = episode_of("a", True, 1, usage={"prompt_tokens": 99.0, "completion_tokens": 5.0, "cost": 0.5})

@@ -69,6 +69,20 @@ def test_a_turn_ends_at_a_text_that_the_agent_names():
     assert logprobs == [[-(1 + n % 7) / 10 for n in range(len(ids))] for ids in spoken]
 
 
+def test_a_turn_that_reaches_its_token_limit_has_no_calls():
+    """A call of `compact` has no end, so a prefix of it would be another call."""
+    gateway = gateway_of(Speaker(lambda _: "@look rows of all"), dialect="compact")
+    tool = copy.deepcopy(LOOK)
+    tool["function"]["parameters"] = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
+    client = Client(gateway, path="/s/one")
+    for size, finish in ((10, "length"), (99, "tool_calls")):
+        answer = client.chat([USER], tools=[tool], max_tokens=size).json()["choices"][0]
+        assert answer["finish_reason"] == finish
+        assert bool(answer["message"].get("tool_calls")) == (finish == "tool_calls")
+    rows = gateway.find("one").reward(1.0)
+    assert [turn.finish for row in rows for turn in row.turns] == ["length", "stop"]
+
+
 @each_row("name", ["reasoning_content", "reasoning"])
 def test_reasoning_that_comes_back_in_a_field_of_its_own_is_part_of_the_turn(name: str):
     gateway = gateway_of(Speaker(lambda _: "<think>\nHm.\n</think>\n\nYes."))

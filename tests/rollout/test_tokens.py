@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from contextlib import closing
+from functools import partial
+from typing import Any, ClassVar
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.base.errors import InfrastructureError
 from agentgym.core.endings import Reason
 from agentgym.core.env import Env
-from agentgym.core.messages import ToolCall
+from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.replay import replay
+from agentgym.core.task import Task, TaskList
+from agentgym.core.toolset import tool
 from agentgym.core.trajectory import Tokens, Trajectory
 from agentgym.envs.guess import GuessEnv
+from agentgym.eval.results.columns import row_of
+from agentgym.eval.summary import summarize
+from agentgym.rollout import Job
 from tests.rollout_cases import Factory, Letters, Speaker, jobs, run
 
 
@@ -121,3 +130,55 @@ def test_many_conversations_at_once_do_not_mix():
     together = run(jobs(10, attempts=2), policy, max_in_flight=20)
     alone = run(jobs(10, attempts=2), policy, max_in_flight=1)
     assert [t.tokens for t in together] == [t.tokens for t in alone]
+
+
+class Asking(Env):
+    """Wants the number 4, as text or from a tool that takes text; what was graded is in `graded`."""
+
+    graded: ClassVar[list[str]] = []
+
+    def start(self, task: Task) -> None:
+        self.graded.clear()
+
+    def answered(self, text: str) -> str:
+        self.graded.append(text)
+        self.reward("outcome", float(text == "4"))
+        self.finish(Reason.ANSWERED)
+        return "noted"
+
+    def respond(self, text: str) -> str:
+        return self.answered(text)
+
+
+class AskingByTool(Asking):
+    @tool
+    def submit(self, text: str) -> str:
+        """Submit the number.
+
+        Args:
+            text: The number.
+        """
+        return self.answered(text)
+
+
+@pytest.mark.parametrize(("kind", "before"), [(Asking, ""), (AskingByTool, "@submit ")])
+def test_a_turn_that_reaches_its_token_limit_is_no_answer(kind: type[Asking], before: str):
+    """Nothing closes a call of `compact`, and every text is an answer: a prefix would be graded, and here solved."""
+    tasks = TaskList([Task("ask/0", "train", "2 + 2?")])
+    factory = Factory(build=partial(kind, tasks=tasks), kwargs={"dialect": "compact"})
+    policy = Speaker([f"{before}42", f"{before}4"])
+    (trajectory,) = run([Job(tasks.get("train", 0), 0)], policy, factory, max_new_tokens=len(before) + 1)
+    assert trajectory.reason is Reason.FORMAT_ERRORS
+    (trajectory,) = run([Job(tasks.get("train", 0), 0)], policy, factory, max_new_tokens=len(before) + 2)
+    assert kind.graded == ["4"]
+    assert trajectory.success
+    assert [turn.finish for turn in trajectory.turns] == ["length", "stop"]
+    assert trajectory.cut_turns == [True, False]
+    assert f"limit of {len(before) + 2} tokens" in text_of(trajectory.turns[0].observation[0])
+    assert trajectory.counts["errors/cut_off"] == 1
+    assert Trajectory.from_dict(trajectory.to_dict()) == trajectory
+    with closing(factory()) as env:
+        assert replay(trajectory, env, tasks.get("train", 0)) is None, "the recording says which turn was cut off"
+    summary = summarize([trajectory])
+    assert (summary.cut_turn_rate, summary.format_errors) == (0.5, {"cut_off": 0.5})
+    assert row_of(trajectory)["cut_turns"] == 1

@@ -39,6 +39,20 @@ def test_a_broken_line_is_left_out_with_its_place_and_reason(tmp_path: Path):
         assert f"data.jsonl:2: {words}" in refusal(CodeFileTasks, file, strict=True)
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_are_none_are_missing_values_in_every_format(tmp_path: Path, value: str):
+    unused = GOOD[:-1] + f', "unused": {value}, "inside": [{value}]}}'.encode()
+    used = GOOD.replace(json.dumps(GSM8K["answer"]).encode(), value.encode())
+    for name, content in (
+        ("data.jsonl", unused + b"\n" + used + b"\n"),
+        ("data.json", b"[" + unused + b"," + used + b"]"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        source = CodeFileTasks(tmp_path / name)
+        assert [task.prompt for task in every_task(source)] == [GSM8K["question"]], name
+        assert ["no text under 'answer'" in entry.reason for entry in source.left_out] == [True], name
+
+
 UNREADABLE = {
     '[{"question": "café?"}]'.encode("latin-1"): "data.json:1: not UTF-8 text (byte 0xe9); convert",
     b"[": "data.json: not JSON",

@@ -14,6 +14,7 @@ from agentgym.core.endings import Reason
 from agentgym.core.rewards import Gate, Scheme
 from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.trainers.credit import Credit, CreditMode, normalise, shaping_rewards
+from agentgym.trainers.episode_numbers import EpisodeNumbers
 from tests.rows import each_row
 
 OUTCOME, GATED, TURN = CreditMode.OUTCOME, CreditMode.GATED, CreditMode.TURN
@@ -175,6 +176,17 @@ def test_truncated_episodes_can_be_kept_from_training_but_still_count(mode: Cred
     masked = Credit(mode, train_on_truncated=False).advantages(batch, [0] * 3)
     assert trained[2] != [0.0]
     assert masked == [*trained[:2], [0.0]]
+
+
+def test_turns_that_were_cut_off_can_be_kept_from_training():
+    cut = trajectory([{"outcome": 0.0}, {"outcome": 1.0}])
+    cut.turns[0].finish = "length"
+    batch = [cut, *scored([0.0])]
+    for episodes in (batch, [EpisodeNumbers.of(episode) for episode in batch]):
+        trained = Credit().advantages(episodes, [0, 0])
+        masked = Credit(train_on_truncated=False).advantages(episodes, [0, 0])
+        assert trained[0][0] > 0
+        assert masked == [[0.0, trained[0][1]], trained[1]]
 
 
 def test_an_episode_without_a_turn_of_the_model_has_no_advantages():

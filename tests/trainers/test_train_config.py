@@ -103,6 +103,7 @@ def test_invalid_options_are_refused(words: list[str]):
         ("temperature", 0, "temperature must be above 0"),
         ("warm_start_until", 20, "warm_start_until must be above 0 and at most 1, not 20"),
         ("keep_checkpoints", 1, "at least 2"),
+        ("env_kwargs", {"lenient": True}, "lenient is for evaluation"),
         ("loss", "ppo", "loss must be one of dapo"),
         ("learning_rate", float("nan"), "setting 'learning_rate': .*finite"),
         ("outage", 3, "outage must be above 0 and at most 1, not 3"),

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from agentgym.base import strict_json
 from agentgym.base.strict_json import JsonProblem
+from agentgym.core.engine.spaces import CUT_REASONS
 from agentgym.core.history import drop_reasoning
 from agentgym.core.messages import Message, calls_of, pictures_in, text_of, without_pictures
 from agentgym.core.policy import Seat
@@ -27,9 +28,7 @@ _MOST_TOKENS = 10**9
 """A higher count is as implausible as a negative one."""
 
 _FINISHES = {
-    "model_length": "length",  # Mistral
-    "max_tokens": "length",  # Anthropic, Gemini
-    "model_context_window_exceeded": "length",  # Anthropic, Zhipu
+    **dict.fromkeys(CUT_REASONS, "length"),
     "safety": "content_filter",  # Gemini
     "refusal": "content_filter",  # Anthropic
     "sensitive": "content_filter",  # Zhipu
@@ -260,7 +259,7 @@ def read_answer(body: bytes) -> Answer:
     try:
         data = json.loads(body)
         choice = data["choices"][0]
-        finish = str(choice.get("finish_reason") or "stop")
+        finish = str(choice.get("finish_reason") or _incomplete(data) or "stop")
         finish = _FINISHES.get(finish.lower(), finish)
         if choice.get("error") or finish in _GIVEN_UP:
             raise ValueError("the model's provider has failed")
@@ -270,7 +269,16 @@ def read_answer(body: bytes) -> Answer:
         hint = "a web page (does the URL end with /v1?), " if body.lstrip()[:1] == b"<" else ""
         paid = _tokens(data.get("usage")) if isinstance(data, Mapping) else None
         raise UnreadableAnswer(f"{hint}not a chat completion: {body[:200]!r}", paid) from error
-    return Answer(message, _tokens(data.get("usage")), reasoning_field=_reasoning_field(reply))
+    tokens = _tokens(data.get("usage"))
+    if finish == "length" and tokens is not None and tokens.completion:
+        message["completion_tokens"] = tokens.completion
+    return Answer(message, tokens, reasoning_field=_reasoning_field(reply))
+
+
+def _incomplete(data: Mapping[str, Any]) -> Any:
+    """Return why an answer is incomplete, in the form of OpenAI's Responses."""
+    details = data.get("incomplete_details")
+    return details.get("reason") if isinstance(details, Mapping) else None
 
 
 def _message_from(reply: Mapping[str, Any]) -> dict[str, Any]:

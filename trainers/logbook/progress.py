@@ -193,6 +193,7 @@ def batch_metrics(episodes: Sequence[EpisodeNumbers], credit: Credit) -> dict[st
         "turns": turns / len(played),
         "truncated": fmean(e.ending is Ending.TRUNCATED for e in played),
         "tool_errors": sum(e.counts.get("tool_errors", 0) for e in played) / max(1, calls),
+        "cut_turns": sum(sum(e.cut_turns) for e in played) / max(1, turns),
         "format_errors": sum(e.counts.get("format_errors", 0) for e in played) / max(1, turns),
         "flat_groups": flat_groups(rewards, group_numbers(episodes)),
         "sampled_tokens": fmean(e.sampled_tokens for e in played if e.token_count),

@@ -33,7 +33,10 @@ def rendered(trajectory: Trajectory, codec: ChatCodec) -> Tokens:
     for number, turn in enumerate(turns, start=1):
         assert turn.action is not None
         ids = codec.say(turn.action if isinstance(turn.action, str) else text_of(turn.action))
-        tokens.append_sampled(ids, [0.0] * len(ids), 0)
+        if turn.is_cut_off:  # nothing to imitate
+            tokens.append_observed(ids)
+        else:
+            tokens.append_sampled(ids, [0.0] * len(ids), 0)
         if number < len(turns):
             tokens.append_observed(codec.extend(turn.observation, ids[-1]))
     return tokens

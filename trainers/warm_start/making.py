@@ -298,7 +298,8 @@ def successes(model: Any, tokenizer: Any, settings: WarmStart, own: Own, number:
     fresh = training_jobs(factory, own.tasks, settings.seed, skip=settings.tasks + tested + number * own.tasks)
     jobs = [job for first in fresh for job in _repeated(first, own.samples)]
     played = attempts(model, tokenizer, make, jobs, factory, own.max_new_tokens)
-    return [tokens for t in played if t.success and (tokens := t.tokens) is not None and _is_first(t, played)]
+    whole = [t for t in played if t.success and not any(t.cut_turns)]
+    return [tokens for t in whole if (tokens := t.tokens) is not None and _is_first(t, whole)]
 
 
 def _repeated(job: Job, samples: int) -> Iterator[Job]:

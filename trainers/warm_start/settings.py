@@ -143,7 +143,7 @@ def words_of(factory: EnvFactory) -> str:
     env = factory()
     try:
         prompts = [task.prompt for task in iterate(env.tasks, TRAIN, _READ)]
-        read = [env.system_prompt, env.states_turns, env.max_turns, env.tools.schemas, prompts]
+        read = [env.system_prompt, env.stated_limits, env.max_turns, env.tools.schemas, prompts]
     finally:
         env.close()
     return hashlib.sha256(json.dumps(read).encode()).hexdigest()[:16]

@@ -31,20 +31,12 @@ _SEPARATOR = re.compile(r"\s*;?\s*")
 
 _XML = re.compile(r"<think>|<tool_call>|<function=")
 _FUNCTION = re.compile(r"(?:<tool_call>\s*)?<function=([^\n>]+)>\s*")
-_PARAMETER = re.compile(r"<parameter=([^\n>]+)>\n?(.*?)\n?</parameter>\s*", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^\n>]+)>\n?")
+_PARAMETER_END = "</parameter>"
+_AFTER_VALUE = re.compile(r"<parameter=|</function>")
 _FUNCTION_END = re.compile(r"</function>\s*(?:</tool_call>)?\s*")
 _XML_SHAPE = "<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>"
 _LITERALS = {"True": True, "False": False, "None": None}
-_TYPES = (
-    (bool, "boolean"),
-    (str, "string"),
-    (int, "integer"),
-    (float, "number"),
-    (list, "array"),
-    (dict, "object"),
-)
-_MAX_REFERENCES = 20
-"""Maximum depth of schemas to follow: they may refer to themselves."""
 
 _DEEPSEEK = re.compile(r"<think>|<｜tool▁calls▁begin｜>|<｜tool▁call▁begin｜>")
 _DEEPSEEK_CALL = re.compile(
@@ -64,7 +56,7 @@ def json_in_tags(text: str, tools: Toolset) -> Parsed:
 
 def xml_in_tags(text: str, tools: Toolset) -> Parsed:
     """Read `<function=NAME><parameter=KEY>VALUE</parameter></function>`: Qwen 3.5, Qwen3-Coder, Nemotron 3."""
-    return _read(text, _XML, lambda start: _xml_call(text, start, tools))
+    return _read(text, _XML, lambda start: xml_call(text, start, tools))
 
 
 def json_with_parameters(text: str, tools: Toolset) -> Parsed:
@@ -117,18 +109,38 @@ def _llama_call(text: str, start: int) -> _Call:
     return ToolCall(value["name"], arguments), _after(_SEPARATOR, text, end)
 
 
-def _xml_call(text: str, start: int, tools: Toolset) -> _Call:
+def xml_call(text: str, start: int, tools: Toolset) -> _Call:
+    """Return the call that begins with `<function=NAME>` at `start`, and the position after it. Raises `ParseError`."""
     opening = _FUNCTION.match(text, start)
     if opening is None:
         raise _unexpected(text, start, _XML_SHAPE)
     name, at = opening[1].strip(), opening.end()
     arguments: dict[str, Any] = {}
     while (parameter := _PARAMETER.match(text, at)) is not None:
-        arguments[parameter[1]] = _typed(parameter[2], _types_of(tools, name, parameter[1]))
-        at = parameter.end()
+        key = parameter[1]
+        if key in arguments:
+            raise ParseError(f"The parameter {key!r:.100} appears twice in the call of {name!r:.100}. Write it once.")
+        value, at = _xml_value(text, parameter)
+        arguments[key] = _typed(value, _broken_by(tools, name, key))
     if (ending := _FUNCTION_END.match(text, at)) is None:
         raise ParseError(f"The call of {name!r:.100} is never closed. Write {_XML_SHAPE}.", unclosed=True)
     return ToolCall(name, arguments), ending.end()
+
+
+def _xml_value(text: str, parameter: re.Match[str]) -> tuple[str, int]:
+    """Return the value of a parameter and the position after it.
+
+    A value ends at the last `</parameter>` before the next parameter or the end of the call, so it may hold that tag.
+    """
+    following = _AFTER_VALUE.search(text, parameter.end())
+    limit = len(text) if following is None else following.start()
+    end = text.rfind(_PARAMETER_END, parameter.end(), limit)
+    if end < 0:
+        raise ParseError(f"The value of {parameter[1]!r:.100} is never closed. Write {_XML_SHAPE}.", unclosed=True)
+    after = skip_space(text, end + len(_PARAMETER_END))
+    if following is not None and after < limit:
+        raise ParseError(f"After the value of {parameter[1]!r:.100} comes {excerpt(text, after)}. Write {_XML_SHAPE}.")
+    return text[parameter.end() : end].removesuffix("\n"), after
 
 
 def _deepseek_call(text: str, start: int) -> _Call:
@@ -163,45 +175,44 @@ def _after(separator: re.Pattern[str], text: str, at: int) -> int:
     return at if match is None else match.end()
 
 
-def _types_of(tools: Toolset, name: str, key: str) -> frozenset[str]:
-    """Return the JSON types of a parameter; empty if unknown."""
-    if name not in tools:
-        return frozenset()
-    parameters = tools.get(name).parameters
-    return _types_in(parameters.get("properties", {}).get(key), parameters.get("$defs", {}), 0)
+_Broken = Callable[[Any], set[str]]
+"""Returns the keywords of a schema that a value violates; empty for a valid value."""
 
 
-def _types_in(schema: Any, definitions: Mapping[str, Any], depth: int) -> frozenset[str]:
-    if not isinstance(schema, Mapping) or depth > _MAX_REFERENCES:
-        return frozenset()
-    if isinstance(reference := schema.get("$ref"), str):
-        return _types_in(definitions.get(reference.rpartition("/")[2]), definitions, depth + 1)
-    if isinstance(options := schema.get("anyOf") or schema.get("oneOf"), list):
-        return frozenset().union(*(_types_in(option, definitions, depth + 1) for option in options))
-    own = schema.get("type")
-    if own is None and isinstance(values := schema.get("enum"), list):
-        return frozenset(map(_type_of, values))
-    return frozenset(own if isinstance(own, list) else [] if own is None else [own])
+def _broken_by(tools: Toolset, name: str, key: str) -> _Broken | None:
+    """Return the check of a parameter's schema; `None` for an unknown parameter."""
+    from jsonschema import Draft202012Validator  # slow to import
+    from referencing import Registry
+
+    parameters = tools.get(name).parameters if name in tools else {}
+    if (schema := parameters.get("properties", {}).get(key)) is None:
+        return None
+    # An empty registry: references to other documents are never fetched.
+    whole = Draft202012Validator(parameters, registry=Registry())
+
+    def broken(value: Any) -> set[str]:
+        try:
+            return {str(error.validator) for error in whole.descend(value, schema)}
+        except Exception:  # a schema that refers to what is not in it, or to itself
+            return {"type"}
+
+    return broken
 
 
-def _type_of(value: Any) -> str:
-    """Return the JSON type of a value."""
-    return next((name for kind, name in _TYPES if isinstance(value, kind)), "null")
+def _typed(text: str, broken: _Broken | None) -> Any:
+    """Return the value that a text without quotes stands for.
 
-
-def _typed(text: str, types: frozenset[str]) -> Any:
-    """Parse a value written without quotes, as JSON or Python literals, if the parameter may have its type.
-
-    If the parameter may be a string and no other of its types fits, the value is the text itself.
+    It is the text itself if the schema allows that, else what the text says as JSON or as a Python literal. `null` is
+    null wherever the schema allows it. A value that the schema does not allow is left to the toolset to explain.
     """
-    if types == {"string"}:
-        return text
     written = text.strip()
     value = _LITERALS[written] if written in _LITERALS else _json(written, text)
-    kind = _type_of(value)
-    if "string" not in types or kind in types or (kind == "integer" and "number" in types):
+    if broken is None:
         return value
-    return text
+    if value is None and not broken(None):
+        return None
+    faults = broken(text)
+    return text if not faults or ("type" not in faults and broken(value)) else value
 
 
 def _json(written: str, otherwise: str) -> Any:

@@ -111,12 +111,21 @@ def _body(text: str, opening: re.Match[str]) -> tuple[str, int]:
 def _call(info: list[str], body: str, strings: dict[str, str], tools: Toolset) -> ToolCall:
     name = info[0] if info else ""
     if name not in tools:
+        if _holds_call(body, tools):
+            raise ParseError(f"The block names no tool. Write one of {', '.join(tools.names)} after the ```.")
         if len(strings) != 1:
             if not name:
                 raise ParseError(f"The block names no tool. Write one of {', '.join(tools.names)} after the ```.")
             return ToolCall(name)
         name = next(iter(strings))
     return ToolCall(name, {strings[name]: body} if name in strings else read_body(body, name))
+
+
+def _holds_call(body: str, tools: Toolset) -> bool:
+    """Whether a block holds a call in another form, as JSON or in Python, rather than the text of one."""
+    either = "|".join(map(re.escape, tools.names))
+    in_json = r"""\{\s*["'](?:name|tool|tool_name|function|tool_calls|type)["']\s*:"""
+    return re.match(rf"[\s\[]*+(?:{in_json}|(?:print\()?(?:{either})\()", body) is not None
 
 
 def _next_line(text: str, at: int) -> int:

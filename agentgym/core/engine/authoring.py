@@ -46,6 +46,7 @@ class EnvArguments(TypedDict, total=False):
     max_turns: int | None
     max_calls_per_turn: int | None
     time_limit_s: float | None
+    lenient: bool
     render_mode: str | None
 
 
@@ -66,7 +67,8 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     system_prompt: str = ""
     """Text of the system message before the tool instructions. If set in `start`, it applies to that episode only."""
     states_turns: bool = False
-    """Whether the system message states the number of turns after `system_prompt`. Instances may set it."""
+    """Whether the system message states, after `system_prompt`, the number of turns and of messages without a call that
+    end the episode. Instances may set it."""
     example_call: ToolCall | None = None
     """An example call to show after the tool instructions, in the dialect. Instances may set it."""
     max_turns: int = 10
@@ -82,7 +84,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     max_concurrent: int | None = None
     """Maximum number of concurrent episodes in one process (e.g. browser contexts); `None` means no limit."""
     harmless_arguments: ClassVar[frozenset[str]] = frozenset(
-        {"split", "dialect", "scheme", "max_turns", "max_calls_per_turn", "time_limit_s"}
+        {"split", "dialect", "scheme", "max_turns", "max_calls_per_turn", "time_limit_s", "lenient"}
     )
     """Arguments that may be read from an untrusted file, as `agentgym replay` does. Never list one that names code or a
     location (file, folder, URL), or one that affects sandboxing. A class adds its own:
@@ -128,6 +130,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         max_turns: int | None = None,
         max_calls_per_turn: int | None = None,
         time_limit_s: float | None = None,
+        lenient: bool = False,
         render_mode: str | None = None,
     ):
         self.tasks = self.default_tasks() if tasks is None else tasks
@@ -141,7 +144,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         self.channels = {name: channel.for_calls(calls) for name, channel in self.channels.items()}
         self.scheme = self.choose_scheme(scheme)
         check_scheme(self.scheme, self.channels, self.max_turns)
-        self.time_limit_s = time_limit_s
+        self.time_limit_s, self.lenient = time_limit_s, lenient
         self.render_mode = render_mode
         self.observation_space = MessagesSpace()
         self.action_space = ActionSpace(self.tools, self.dialect)

@@ -15,6 +15,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
 from agentgym.base.errors import (
+    NEAR_MISSES,
     AgentGymError,
     InfrastructureError,
     Mistake,
@@ -24,27 +25,37 @@ from agentgym.base.errors import (
     of_call,
     of_turn,
 )
+from agentgym.core.dialects.near_misses import NearMiss, near_miss, several_calls
 from agentgym.core.endings import AnyReason, Ending, Reason
 from agentgym.core.engine.authoring import Authoring, unknown_channel
 from agentgym.core.engine.drive import run_now, run_on_loop
 from agentgym.core.engine.parallel import ParallelCall, batches, run_all
-from agentgym.core.engine.spaces import Action, ActionSpace, is_text, refusals, text_in, with_ids
+from agentgym.core.engine.spaces import (
+    Action,
+    ActionSpace,
+    cut_off_problem,
+    finish_of,
+    is_text,
+    refusals,
+    text_in,
+    with_ids,
+)
 from agentgym.core.engine.steps import (
     ENGINE_INFO,
     RESET_INFO,
     StepResult,
     as_message,
     finite,
+    limits_stated,
     message_of,
     opening_messages,
     select_task,
     training_step_in,
-    turns_stated,
     without_pictures,
 )
 from agentgym.core.engine.threads import blocking, blocks
 from agentgym.core.foreign import describe, ends_work, running_task
-from agentgym.core.messages import Message, ToolCall, calls_of, system, tool_result, with_pictures
+from agentgym.core.messages import Message, ToolCall, calls_of, system, tool_result, user, with_pictures
 from agentgym.core.rewards import OUTCOME, SOLVED_AT
 from agentgym.core.task import Task
 from agentgym.core.timing import StepTimes
@@ -53,6 +64,9 @@ from agentgym.core.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
 _T = TypeVar("_T")
 _Shown = Callable[[ToolCall, str], Message]
 _log = logging.getLogger(__name__)
+_ONE_TOO_MANY = "a message may have no more calls, so this call did not run."
+_FORM_CHARS = 4_000
+"""Longer calls are not written out for the model again."""
 _TOO_LATE = "the episode has ended, so this call did not run."
 
 
@@ -104,7 +118,7 @@ class Engine(Authoring):
         self._turns, self._actions, self._transcript = [], [], []
         self._paid = 0.0
         self._format_errors = self._calls = self._tool_errors = self._unreadable = 0
-        self._mistakes = Counter()
+        self._mistakes, self._near_misses = Counter(), Counter()
         self._deadline = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
         opening = await self._start(task)
         observation: list[Message] = []
@@ -165,11 +179,18 @@ class Engine(Authoring):
         cached, words = self._instructed, self.system_prompt
         now = (self.dialect, words, self.tools, self.max_turns)
         if cached is None or any(old is not new for old, new in zip(cached, now, strict=False)):
-            stated = turns_stated(self.max_turns) if self.states_turns else ""
-            opening = " ".join(part for part in (words, stated) if part)
+            opening = " ".join(part for part in (words, self.stated_limits) if part)
             text = "\n\n".join(part for part in (opening, self._tool_instructions()) if part)
             cached = self._instructed = (*now, text)
         return cached[4]
+
+    @property
+    def stated_limits(self) -> str:
+        """The part of the system message that states which limits end an episode; empty without `states_turns`."""
+        if not self.states_turns:
+            return ""
+        needs_calls = bool(len(self.tools)) and type(self).respond is Authoring.respond
+        return limits_stated(self.max_turns, self.max_format_errors, needs_calls=needs_calls)
 
     def _tool_instructions(self) -> str:
         """Return the dialect's instructions, with the example call if the episode's tools include it."""
@@ -192,9 +213,20 @@ class Engine(Authoring):
         self._actions.append(action)
         if self.render_mode is not None:
             self._show([{"role": "assistant", "content": text_in(action)}])
+        missed: NearMiss | None = None
         try:
-            text, calls = self._read(action)
-            if calls:
+            try:
+                text, calls = self._read(action)
+            except ToolError:
+                missed = self._near_miss(action)
+                if missed is None or not self.lenient:
+                    raise
+                text, calls = "", ()
+            if not calls and missed is None:
+                missed = self._near_miss(action)
+            if missed is not None and self.lenient:
+                observation = await self._run_missed(missed, self._shown_as(action))
+            elif calls:
                 observation = await self._run_all(text, calls, self.dialect.result if is_text(action) else tool_result)
             else:
                 answer = self._call(self.respond, text)
@@ -206,7 +238,8 @@ class Engine(Authoring):
             self._format_errors += 1
             self._unreadable += 1
             self._mistakes[of_turn(mistake.mistake)] += 1
-            problem = bounded(message_of(mistake), MAX_RESULT_CHARS)
+            problem = message_of(mistake)
+            problem = bounded(problem if missed is None else self._explained(missed, problem, action), MAX_RESULT_CHARS)
             observation = refusals(action, f"Error: {problem}", self._calls) or [self.dialect.problem(problem)]
         except Exception as error:
             self._blame(error, None)
@@ -225,6 +258,8 @@ class Engine(Authoring):
 
     def _read(self, action: Action) -> tuple[str, Sequence[ToolCall]]:
         """Return the text and the calls of an action. Raises `ToolError` if it cannot be read."""
+        if finish_of(action) == "length":
+            raise ToolError(cut_off_problem(action), mistake=Mistake.CUT_OFF)
         if not (isinstance(action, str) or is_text(action)):
             text, calls = text_in(action), calls_of(action)
         elif not len(self.tools):
@@ -240,6 +275,47 @@ class Engine(Authoring):
             problem = f"Call {allowed} at a time, not {len(calls)}. None of them ran."
             raise ToolError(problem, mistake=Mistake.TOO_MANY_CALLS)
         return text, calls
+
+    def _near_miss(self, action: Action) -> NearMiss | None:
+        """Return the calls that an action without readable calls has in another form, and count them."""
+        if not len(self.tools) or finish_of(action) == "length":
+            return None
+        if isinstance(action, str) or is_text(action):
+            missed = near_miss(text_in(action), self.tools, self.dialect, self.max_calls_per_turn)
+        else:
+            missed = several_calls(action, self.tools, self.max_calls_per_turn)
+        if missed is not None:
+            self._near_misses[missed.kind] += 1
+        return missed
+
+    def _explained(self, missed: NearMiss, problem: str, action: Action) -> str:
+        """Return the message for a model whose call has another form: the right form once, then a reminder."""
+        if not is_text(action):  # the message itself was right
+            return problem
+        if sum(self._near_misses.values()) > 1:
+            return f"{missed.sentence} Write it in the form shown before."
+        try:
+            form = self.dialect.render("", missed.calls[: self.max_calls_per_turn], self.tools)
+        except ValueError:  # not every dialect can express every call
+            return f"{problem} {missed.sentence}"
+        if len(form) > _FORM_CHARS:
+            return f"{problem} {missed.sentence}"
+        return f"{problem} {missed.sentence} Write exactly this, and nothing after it:\n{form}"
+
+    async def _run_missed(self, missed: NearMiss, to_message: _Shown) -> list[Message]:
+        """Run as many calls as a turn may have, without the reward for the format."""
+        most, before = self.max_calls_per_turn, self._channels.get("format")
+        calls = with_ids(missed.calls, self._calls)
+        observation = await self._run_all("", calls[:most], to_message)
+        if before is not None:
+            self._channels["format"] = before
+        return [*observation, *(to_message(call, f"Error: {_ONE_TOO_MANY}") for call in calls[most:])]
+
+    def _shown_as(self, action: Action) -> _Shown:
+        """Return how the results of a near miss are shown: an endpoint refuses results without a call of its own."""
+        if not is_text(action):
+            return tool_result
+        return _as_user_message if self.dialect.name == "native" else self.dialect.result
 
     async def _run_all(self, text: str, calls: Sequence[ToolCall], to_message: _Shown) -> list[Message]:
         """Run the calls of a turn in order, after passing the accompanying text to `aside`. Each gets a result."""
@@ -420,6 +496,7 @@ class Engine(Authoring):
             "tool_errors": self._tool_errors,
             "format_errors": self._unreadable,
             **counts_of(self._mistakes),
+            **{f"{NEAR_MISSES}{kind}": count for kind, count in self._near_misses.items()},
         }
         info.update(self._call(self._own_details))
         if self._is_started:
@@ -455,3 +532,7 @@ class Engine(Authoring):
 
     def _show(self, messages: list[Message]) -> None:
         self._transcript.extend(messages)
+
+
+def _as_user_message(call: ToolCall, content: str) -> Message:
+    return user(f"Result of {call.name}:\n{content}")

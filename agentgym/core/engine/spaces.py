@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from gymnasium.spaces import Space
 
@@ -14,6 +14,20 @@ from agentgym.core.toolset import Tool, Toolset
 
 Action = str | Mapping[str, Any]
 """A policy's output: text, or an assistant message with `tool_calls`."""
+
+Finish = Literal["stop", "length", "time"]
+"""How a policy's turn ended: by itself, at its token limit, or at its time limit."""
+
+CUT_REASONS = frozenset(
+    {
+        "length",  # OpenAI, vLLM, Hugging Face
+        "max_tokens",  # Anthropic, Gemini, Inspect
+        "max_output_tokens",  # OpenAI's Responses
+        "model_length",  # Mistral
+        "model_context_window_exceeded",  # Anthropic, Zhipu
+    }
+)
+"""The names, in lower case, that vendors give to the reason that a turn reached its token limit."""
 
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
 _WORDS = ("a", "b", "name", "id", "0", "1", "42", "-7", "select", "", "Zoë", "it's", '"', "{}", "\n")
@@ -105,6 +119,38 @@ def text_in(action: Action) -> str:
 def action_message(action: Action) -> Message:
     """Return an action as an assistant message."""
     return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
+
+
+def finished(action: Action, reason: object, tokens: int | None = None) -> Action:
+    """Return an action, marked as cut off if its model stopped at a token limit.
+
+    An environment runs and grades nothing in such an action: not even calls that were complete before the cut, since
+    the rest of the turn may have changed what they were meant to do.
+
+    Args:
+        action: What the model wrote.
+        reason: Why the model stopped, such as `"length"` or `"stop"`; see `CUT_REASONS`.
+        tokens: The number of tokens of the turn, if known.
+    """
+    if str(reason).lower() not in CUT_REASONS:
+        return action
+    message = dict(action_message(action))
+    return {**message, "finish_reason": "length"} | ({} if tokens is None else {"completion_tokens": tokens})
+
+
+def finish_of(action: Action | None) -> Finish | None:
+    """Return how a turn ended, as an assistant message's `finish_reason` says; `None` without a turn."""
+    if action is None:
+        return None
+    reason = None if isinstance(action, str) else action.get("finish_reason")
+    return "length" if str(reason).lower() in CUT_REASONS else "stop"
+
+
+def cut_off_problem(action: Action) -> str:
+    """Return the message for the model whose turn was cut off."""
+    tokens = None if isinstance(action, str) else action.get("completion_tokens")
+    where = f"at its limit of {tokens} tokens" if isinstance(tokens, int) and tokens else "at its limit of tokens"
+    return f"Your message was cut off {where}, so nothing in it was run. Write a shorter message."
 
 
 def with_ids(calls: Sequence[ToolCall], before: int) -> list[ToolCall]:

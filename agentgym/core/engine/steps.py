@@ -49,9 +49,19 @@ def opening_messages(opening: Any) -> list[Message]:
     return deep_copy(opening)  # the author may change them later
 
 
-def turns_stated(turns: int) -> str:
-    """Return the sentence of a system message that states the number of turns."""
-    return f"You have {count_of(turns, 'turn')}, one for each message."
+def limits_stated(turns: int, format_errors: int, *, needs_calls: bool) -> str:
+    """Return the sentences of a system message that state which numbers of turns end an episode.
+
+    Args:
+        turns: Maximum number of turns.
+        format_errors: Consecutive turns without a readable action that end the episode.
+        needs_calls: Whether a message without a call is the model's mistake.
+    """
+    stated = f"You have {count_of(turns, 'turn')}, one for each message."
+    if format_errors >= turns:
+        return stated
+    mistakes = "messages in a row without a valid call" if needs_calls else "messages in a row that cannot be read"
+    return f"{stated} {format_errors} {mistakes} end the episode."
 
 
 def without_pictures(result: Any) -> tuple[Any, tuple[bytes, ...]]:

@@ -138,6 +138,9 @@ COLUMNS = (
     EpisodeColumn(
         EXACT, Cell.JSON, "exact values of fields that their column cannot hold; mostly null", lambda *_: None
     ),
+    EpisodeColumn(
+        "cut_turns", Cell.WHOLE, "turns that a limit of tokens or time cut off", lambda t, _: sum(t.cut_turns)
+    ),
 )
 
 

@@ -65,6 +65,8 @@ class Entry:
     """Seconds that the turns waited for the environment, without making and resetting it."""
     error: str | None
     component: str | None
+    cut_turns: int
+    """Number of the model's turns that a limit of tokens or time cut off."""
 
     @property
     def failed(self) -> bool:
@@ -166,6 +168,7 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
         environment_s=environment_s,
         error=trajectory.error,
         component=trajectory.component,
+        cut_turns=sum(trajectory.cut_turns),
     )
 
 

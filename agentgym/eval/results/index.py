@@ -20,7 +20,7 @@ from agentgym.base.output_files import first_bytes
 from agentgym.core.trajectory import Trajectory, write_jsonl
 from agentgym.eval.results.entry import Entry, entry_of
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _BEGINNING = b'{"schema": '
 WORTH_KEEPING = 2**20
 """Size in bytes of the smallest file whose index is stored; smaller files are quick to read again."""

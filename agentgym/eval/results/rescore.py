@@ -92,7 +92,7 @@ def rescore(trajectory: Trajectory, env: Env, task: Task | None = None) -> Resco
 
 def _again(trajectory: Trajectory, number: int, env: Env) -> StepResult:
     """Replay a recorded turn."""
-    action = trajectory.turns[number - 1].action
-    if action is not None and not was_cut_off(trajectory, number):
-        return env.step(action)
+    move = trajectory.turns[number - 1].move
+    if move is not None and not was_cut_off(trajectory, number):
+        return env.step(move)
     return env.interrupt(trajectory.reason or Reason.GAVE_UP)

@@ -15,7 +15,7 @@ from keyword import iskeyword
 from typing import Any
 from uuid import uuid4
 
-from agentgym.base.choices import one_of, some_of
+from agentgym.base.choices import count_of, one_of, some_of
 from agentgym.base.errors import BrokenTask, InfrastructureError, MissingExtra, ToolError, UsageError
 from agentgym.base.syntax import parse
 from agentgym.core.endings import Ending, Reason
@@ -301,6 +301,7 @@ class BFCLEnv(Env):
         "Do what the user asks for with the tools. When you are done with it, or cannot do it, answer in plain text "
         "without a call: the user then asks for the next thing."
     )
+    states_turns = True
     max_turns = 150
     max_calls_per_turn = 40
 
@@ -321,6 +322,8 @@ class BFCLEnv(Env):
         if not isinstance(steps, int) or steps < 1:
             raise UsageError(f"steps must be a whole number from 1, not {steps!r}")
         self._steps = steps
+        limit = f"A request that takes more than {count_of(steps, 'message')} with calls ends the episode."
+        self.system_prompt = f"{type(self).system_prompt} {limit}"
         self._backend: BFCLBackend | None = None
 
     @classmethod

@@ -67,6 +67,7 @@ class BrowserGymEnv(Wrapped):
         "reward": Channel("what the task pays for the turn", -1.0, 1.0, per_turn=True),
     }
     reasons: ClassVar[Mapping[str, Ending]] = {"over": Ending.TERMINATED, "cut_off": Ending.TRUNCATED}
+    states_turns = True
     max_turns = 15
 
     def __init__(

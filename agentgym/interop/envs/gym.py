@@ -214,6 +214,7 @@ class GymEnv(Wrapped):
     }
     schemes: ClassVar[Mapping[str, Scheme]] = {"own": Scheme({"reward": 1.0}, allow_unsound=True)}
     reasons: ClassVar[Mapping[str, Ending]] = {"over": Ending.TERMINATED, "cut_off": Ending.TRUNCATED}
+    states_turns = True
 
     def __init__(
         self,

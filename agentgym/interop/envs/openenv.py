@@ -50,6 +50,7 @@ class OpenEnvEnv(Wrapped):
     }
     schemes: ClassVar[Mapping[str, Scheme]] = {"own": Scheme({"reward": 1.0}, allow_unsound=True)}
     reasons: ClassVar[Mapping[str, Ending]] = {"over": Ending.TERMINATED}
+    states_turns = True
     max_turns = 50
 
     def __init__(

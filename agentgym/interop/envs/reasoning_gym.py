@@ -125,6 +125,7 @@ class ReasoningGymEnv(Wrapped):
         "score": Channel("the generator's score of the answer"),
     }
     schemes: ClassVar[Mapping[str, Scheme]] = {"own": Scheme({"score": 1.0}, allow_unsound=True)}
+    states_turns = True
     max_turns = 4
     harmless_arguments = frozenset(Wrapped.harmless_arguments | {"dataset", "config", "answer_by"})
 

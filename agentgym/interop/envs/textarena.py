@@ -170,6 +170,7 @@ class TextArenaEnv(Wrapped):
     reasons: ClassVar[Mapping[str, Ending]] = dict.fromkeys(
         ("over", "invalid_moves", "opponent_invalid_moves"), Ending.TERMINATED
     )
+    states_turns = True
     max_turns = _TURNS
     harmless_arguments = frozenset(Wrapped.harmless_arguments | {"game"})
 

@@ -18,6 +18,7 @@ from pydantic import Field
 from agentgym.base.errors import AgentGymError, InfrastructureError, TaskError, UsageError
 from agentgym.core.endings import Reason
 from agentgym.core.engine.spaces import Action as Move
+from agentgym.core.engine.spaces import finished
 from agentgym.core.env import Env
 from agentgym.core.making import closed_after, full_env_id, make_env
 from agentgym.core.messages import Message, ToolCall, assistant, pictures_in, text_of
@@ -262,9 +263,10 @@ class OpenEnvEnvironment(Environment[Any, Any, EpisodeState]):
 
 
 def _move(action: CallToolAction) -> Move:
-    """Return an action as ours: a call with its text, or only text."""
+    """Return an action as ours: a call with its text, or only text, and why the model stopped if the client says so."""
     text = str(action.metadata.get("text", ""))
-    return assistant(text, [ToolCall(action.tool_name, action.arguments)] if action.tool_name else [])
+    move = assistant(text, [ToolCall(action.tool_name, action.arguments)] if action.tool_name else [])
+    return finished(move, action.metadata.get("finish_reason"))
 
 
 _STOPS = {

@@ -14,6 +14,7 @@ from typing import Any
 
 from agentgym.base.errors import AgentGymError, UsageError
 from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import finished
 from agentgym.core.messages import Message, calls_of, shown_pictures, text_of
 from agentgym.core.task import TEST, Task, default_split, iterate
 from agentgym.eval.evaluation import evaluation_jobs
@@ -252,7 +253,7 @@ def turns(play: SampleEpisodes) -> Solver:
             if state.output.stop_reason == "model_length":
                 play.stopped[state.uuid] = Reason.CONTEXT
                 return state
-            action = _action(state.output.message, is_text=is_text)
+            action = finished(_action(state.output.message, is_text=is_text), state.output.stop_reason)
             state.messages.extend(_chat_messages(await play.step(state, play.episode(state).astep(action))))
         return state
 

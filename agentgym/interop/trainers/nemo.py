@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from agentgym.base.errors import UsageError
+from agentgym.core.engine.spaces import finished
 from agentgym.core.messages import Message, text_of
 from agentgym.core.registry import make
 from agentgym.interop.episodes import ReplayedEpisode
@@ -73,7 +74,7 @@ class EnvServer(GymnasiumServer):
         session.used = time.monotonic()
         episode = session.episode
         earned = len(episode.turn_rewards)
-        observation = await episode.astep(_message(action))
+        observation = await episode.astep(finished(_message(action), _incomplete(action)))
         reward = sum(episode.turn_rewards[earned:])
         is_terminated = episode.is_over and not episode.is_truncated
         return _text(observation), reward, is_terminated, episode.is_truncated, _info(episode, observation)
@@ -129,6 +130,11 @@ def _message(response: Any) -> Message:
     if calls:
         message["tool_calls"] = calls
     return message
+
+
+def _incomplete(response: Any) -> Any:
+    """Return why a response is incomplete, such as `max_output_tokens`; `None` if it is complete."""
+    return getattr(getattr(response, "incomplete_details", None), "reason", None)
 
 
 def _text(observation: list[Message]) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from agentgym.base.errors import InfrastructureError, MissingExtra
 from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import finished
 from agentgym.core.messages import Message
 from agentgym.core.registry import make
 from agentgym.interop.episodes import ReplayedEpisode
@@ -80,12 +81,12 @@ class EnvFlow:
         messages, tools, replies = sendable(opening), episode.info["tools"], []
         while not episode.is_over:
             try:
-                message = await answer(messages, tools)
+                message, reason = await answer(messages, tools)
             except _TooLong:
                 await episode.aend(Reason.CONTEXT)
                 break
             replies.append(message)
-            messages += [message, *sendable(await episode.astep(message))]
+            messages += [message, *sendable(await episode.astep(finished(message, reason)))]
         return replies
 
 
@@ -113,8 +114,11 @@ def rows(env: str, *, dialect: str = "native", **options: Any) -> list[dict[str,
     ]
 
 
-async def _answer(client: httpx.AsyncClient, config: Any, messages: list[Wire], tools: list[Any]) -> Wire:
-    """Request one message of the model. There is no retry, since rLLM counts requests: one per step."""
+async def _answer(client: httpx.AsyncClient, config: Any, messages: list[Wire], tools: list[Any]) -> tuple[Wire, Any]:
+    """Request one message of the model; return it and why the model stopped.
+
+    There is no retry, since rLLM counts requests: one per step.
+    """
     body = {"model": config.model, "messages": messages, **({"tools": tools} if tools else {})}
     try:
         response = await client.post(
@@ -129,7 +133,8 @@ async def _answer(client: httpx.AsyncClient, config: Any, messages: list[Wire], 
             f"the model's server answered with status {response.status_code}: {response.text[:300]}"
         )
     try:
-        return _message(response.json()["choices"][0]["message"])
+        choice = response.json()["choices"][0]
+        return _message(choice["message"]), choice.get("finish_reason")
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise InfrastructureError(
             f"the model's server did not send a chat completion: {response.text[:300]}"

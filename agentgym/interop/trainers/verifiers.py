@@ -12,6 +12,7 @@ from typing import Any
 
 from agentgym.base.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import finished
 from agentgym.core.env import Env
 from agentgym.core.making import closed_after, full_env_id, make_env
 from agentgym.core.task import TEST, TRAIN, Task, default_split, iterate
@@ -134,7 +135,9 @@ class AgentGymEnv(vf.MultiTurnEnv):
         """Play the model's message as a turn and return the observation."""
         episode: CalledEpisode = state[_EPISODE]
         with _as_theirs():
-            observation = await episode.astep(_action(messages[-1], is_text=not self._has_tools))
+            action = _action(messages[-1], is_text=not self._has_tools)
+            reason = "length" if state["trajectory"][-1].get("is_truncated") else None
+            observation = await episode.astep(finished(action, reason))
         reply = normalize_messages(sendable(observation))
         state["trajectory"][-1]["reward"] = episode.turn_rewards[-1]
         _note_turn(state, episode)

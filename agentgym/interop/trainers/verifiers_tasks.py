@@ -12,6 +12,7 @@ from typing import Any
 
 from agentgym.base.errors import UsageError
 from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import finished
 from agentgym.core.making import closed_after, full_env_id, make_env
 from agentgym.core.task import iterate
 from agentgym.eval.suites.validation import check_gold
@@ -159,11 +160,15 @@ class Model:
         self._client, self._name = client, name
 
     async def respond(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the model's message. Raises `httpx.HTTPStatusError` if verifiers or the model's server refuses."""
+        """Return the model's message, with its `finish_reason`.
+
+        Raises `httpx.HTTPStatusError` if verifiers or the model's server refuses.
+        """
         body = {"model": self._name, "messages": messages, **({"tools": tools} if tools else {})}
         reply = await self._client.post("/chat/completions", json=body)
         reply.raise_for_status()
-        return reply.json()["choices"][0]["message"]
+        choice = reply.json()["choices"][0]
+        return {**choice["message"], "finish_reason": choice.get("finish_reason")}
 
 
 async def _play(episode: CalledEpisode, messages: list[dict[str, Any]], model: Model, trace: vf.Trace) -> Reason:
@@ -177,9 +182,10 @@ async def _play(episode: CalledEpisode, messages: list[dict[str, Any]], model: M
             if trace.stop_condition is None:
                 raise
             return _limit(trace.stop_condition)
+        reason = message.pop("finish_reason", None)
         messages.append({key: value for key, value in message.items() if value is not None})
         action = {"role": "assistant", "content": "", **messages[-1]} if is_native else message.get("content") or ""
-        messages += sendable(await episode.astep(action))
+        messages += sendable(await episode.astep(finished(action, reason)))
     return Reason.GAVE_UP
 
 

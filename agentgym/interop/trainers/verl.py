@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Mapping
 from contextlib import closing
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 from agentgym.base.errors import UsageError
 from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import finished
 from agentgym.core.messages import Message, pictures_in, text_of
 from agentgym.core.registry import make
 from agentgym.interop.episodes import ReplayedEpisode, as_text
@@ -84,10 +86,11 @@ class EnvAgentLoop(AgentLoopBase):
     ) -> None:
         request = uuid4().hex
         while not episode.is_over and len(tokens.mask) < self.response_length:
-            text = await tokens.generate(request, sampling_params, priority)
-            if len(tokens.mask) > self.response_length:
-                return  # the turn is cut off at the response length, so it is not played
-            observation = await episode.astep(text)
+            text, size = await tokens.generate(request, sampling_params, priority)
+            if len(tokens.mask) >= self.response_length:
+                return  # verl does not say whether the turn was cut off at the response length, so it is not played
+            reason = "length" if size >= sampling_params.get("max_tokens", math.inf) else None
+            observation = await episode.astep(finished(text, reason, size))
             if not episode.is_over:
                 await tokens.read(
                     [{"role": self._role, "content": _plain(message)["content"]} for message in observation]
@@ -108,8 +111,8 @@ class _Tokens:
     async def begin(self) -> None:
         self._ids = await self._loop.ct_build_initial_tokens(self._messages)
 
-    async def generate(self, request: str, sampling_params: dict[str, Any], priority: int) -> str:
-        """Sample a message of the model and return its text."""
+    async def generate(self, request: str, sampling_params: dict[str, Any], priority: int) -> tuple[str, int]:
+        """Sample a message of the model; return its text and its number of tokens."""
         with simple_timer("generate_sequences", self._metrics):
             sample = await self._loop.server_manager.generate(
                 request_id=request, prompt_ids=self._ids, sampling_params=sampling_params, priority=priority
@@ -122,7 +125,7 @@ class _Tokens:
         self._ids, self._logprobs = merged.token_ids, logprobs
         text = self._loop.tokenizer.decode(sample.token_ids, skip_special_tokens=True)
         self._messages = [*self._messages, {"role": "assistant", "content": text}]
-        return text
+        return text, len(sample.token_ids)
 
     async def read(self, messages: list[dict[str, Any]]) -> None:
         """Append messages that the model reads; they are masked out of the loss."""

@@ -159,8 +159,8 @@ class Explorer:
     async def _turn(self, held: LookaheadEnv, line: PlayLine, sample: TurnSample) -> PlayedTurn:
         if sample.reason is not None:
             return await self._places.interrupt(held, line, sample.reason)
-        assert sample.action is not None
-        return await self._places.step(held, line, sample.action)
+        assert sample.move is not None
+        return await self._places.step(held, line, sample.move)
 
 
 def _without_repeats(samples: Sequence[TurnSample]) -> list[TurnSample]:
@@ -168,7 +168,7 @@ def _without_repeats(samples: Sequence[TurnSample]) -> list[TurnSample]:
     options: list[TurnSample] = []
     for sample in samples:
         for at, before in enumerate(options):
-            if (before.action, before.reason) == (sample.action, sample.reason):
+            if (before.move, before.reason) == (sample.move, sample.reason):
                 options[at] = replace(before, share=before.share + 1 / len(samples))
                 break
         else:

@@ -10,7 +10,7 @@ from typing import Any
 from agentgym.base.errors import ToolError, UsageError
 from agentgym.core.dialects.base import Dialect
 from agentgym.core.endings import AnyReason, Ending
-from agentgym.core.engine.spaces import Action, is_text, text_in
+from agentgym.core.engine.spaces import Action, finish_of, is_text, text_in
 from agentgym.core.engine.steps import details_in
 from agentgym.core.messages import Message, ToolCall, calls_of, text_of
 from agentgym.core.policy import Seat
@@ -63,7 +63,9 @@ class PlayLine:
             seconds: Duration of the environment's part of the turn.
         """
         result, is_over = played.result, played.reason is not None
-        turn = Turn(sample.action, result.observation, result.info["rewards"], result.reward, sample.span)
+        finish = sample.finish or finish_of(sample.action)
+        rewards = result.info["rewards"]
+        turn = Turn(sample.action, result.observation, rewards, result.reward, sample.span, finish=finish)
         return replace(
             self,
             id=f"{self.id}.{number}",
@@ -112,9 +114,9 @@ class Candidate:
         return "\n".join(parts)
 
     def calls(self, turn: int = -1) -> tuple[ToolCall, ...]:
-        """Return the calls of a turn; empty if it has no call or cannot be parsed."""
+        """Return the calls of a turn; empty if it has no call, cannot be parsed or was cut off."""
         action = self.turns[turn][0] if self.turns else None
-        if action is None:
+        if action is None or finish_of(action) == "length":
             return ()
         try:
             if isinstance(action, str) or is_text(action):
@@ -135,7 +137,7 @@ def candidate_of(line: PlayLine, channels: frozenset[str]) -> Candidate:
     return Candidate(
         id=line.id,
         opening=opening.messages,
-        turns=[(turn.action, turn.observation) for turn in line.turns],
+        turns=[(turn.move, turn.observation) for turn in line.turns],
         is_over=line.is_over,
         is_answered=line.is_answered,
         weight=line.weight,

@@ -175,8 +175,8 @@ class Places:
             opening = await self._reset(held)
             _must_equal(opening.messages, line.opening.messages, 0, self._job)
         for number, turn in enumerate(line.turns[max(done, 0) :], start=max(done, 0) + 1):
-            assert turn.action is not None
-            played = await self.step(held, line, turn.action)
+            assert turn.move is not None
+            played = await self.step(held, line, turn.move)
             self._cost.replayed_turns += 1
             _must_equal(played.result.observation, turn.observation, number, self._job)
         held.at = line

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from agentgym.core.dialects import get_dialect
 from agentgym.core.endings import Reason
-from agentgym.core.engine.spaces import Action, text_in
+from agentgym.core.engine.spaces import Action, Finish, finished, text_in
 from agentgym.core.messages import Message, user
 from agentgym.core.policy import ChatPolicy, EndEpisode, Past, Player, ResumablePolicy, Seat, TokenPolicy
 from agentgym.core.trajectory import Tokens
@@ -62,8 +62,17 @@ class TurnSample:
     span: tuple[int, int] | None = None
     usage: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    finish: Finish | None = None
+    """How the turn ended, if the policy samples tokens."""
     share: float = 1.0
     """Share of equal samples among those drawn at this point."""
+
+    @property
+    def move(self) -> Action | None:
+        """The action as an environment plays it (`Turn.move`)."""
+        if self.action is None:
+            return None
+        return finished(self.action, self.finish, None if self.span is None else self.span[1] - self.span[0])
 
 
 class TokenVoice:
@@ -100,7 +109,8 @@ class TokenVoice:
         mine = self._conversation.copy()
         text, span = mine.say(generation)
         reason = late if generation.finish == "time" else None
-        return TurnSample(TokenVoice(self._policy, self._limits, self._cost, mine), text, reason, span)
+        voice = TokenVoice(self._policy, self._limits, self._cost, mine)
+        return TurnSample(voice, text, reason, span, finish=generation.finish)
 
     def hear(self, observation: list[Message]) -> None:
         """Add the tokens of the observation."""

@@ -92,7 +92,7 @@ function details(trajectory, notes) {
 }
 
 function turnBox(turn, at, pay, modelTurn, many) {
-  const cutOff = turn.action?.finish_reason === "length";
+  const cutOff = turn.finish === "length" || turn.action?.finish_reason === "length";
   return h(
     many ? "section.turn.many" : "section.turn",
     { id: `turn-${at + 1}`, "aria-label": `turn ${at + 1}` },

@@ -13,6 +13,7 @@ import trustme
 
 from agentgym.base.errors import UsageError
 from agentgym.core.endings import Reason
+from agentgym.core.messages import text_of
 from agentgym.core.policy import Policy
 from agentgym.core.registry import make
 from agentgym.core.trajectory import Trajectory, read_jsonl
@@ -195,6 +196,8 @@ def test_a_turn_cut_off_at_its_limit_is_recorded_as_such_and_not_repeated():
     with fake.serving() as url:
         [trajectory] = play(policy := policy_at(url, max_tokens=5))
     assert [turn.action["finish_reason"] for turn in trajectory.turns[:2]] == ["length", "tool_calls"]  # type: ignore[index]
+    assert [turn.finish for turn in trajectory.turns[:2]] == ["length", "stop"]
+    assert "cut off at its limit" in text_of(trajectory.turns[0].observation[0])
     assert (policy.usage.cut_off, policy.usage.retries) == (1, 0)
     assert fake.requests[0]["max_tokens"] == 5
 

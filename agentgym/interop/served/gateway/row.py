@@ -12,6 +12,7 @@ from agentgym.base import strict_json
 from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.core.dialects import Dialect, is_template
 from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import Finish
 from agentgym.core.messages import (
     Message,
     ToolCall,
@@ -133,6 +134,7 @@ class RowTurn:
     span: tuple[int, int]
     calls: int
     is_readable: bool
+    finish: Finish
 
 
 @dataclass(frozen=True)
@@ -254,14 +256,17 @@ class ConversationRow:
         prompt_tokens, prefix = len(talk.tokens), talk.turn_prefix()
         text, span = talk.say(turn)
         message_text = prefix + before_stop(text.removeprefix(prefix), request.stop)
-        message, is_readable = self._message(message_text, request.one_call)
+        if is_whole := turn.finish == "stop":
+            message, is_readable = self._message(message_text, request.one_call)
+        else:  # nothing in a turn that was cut off is a call
+            message, is_readable = _chat_message(message_text, ()), False
         if self.turns:
             self.observations.append(sample.observation)
         self._talk = talk
         self._keys = [*_keys(request), key_of(message)]
         calls = message.get("tool_calls", [])
-        self.turns.append(RowTurn(text, span, len(calls), is_readable))
-        finish = "tool_calls" if calls else "stop" if turn.finish == "stop" else "length"
+        self.turns.append(RowTurn(text, span, len(calls), is_readable, turn.finish))
+        finish = "length" if not is_whole else "tool_calls" if calls else "stop"
         logprobs = self._logprobs(turn) if request.wants_logprobs else []
         self._last = ChatReply(message, finish, prompt_tokens, len(turn.ids), logprobs)
         return self._last
@@ -323,7 +328,7 @@ class ConversationRow:
         """Return the turns of a trajectory, without rewards."""
         observations = [*self.observations, *([[]] * (len(self.turns) - len(self.observations)))]
         return [
-            Turn(turn.text, observation, {}, 0.0, turn.span)
+            Turn(turn.text, observation, {}, 0.0, turn.span, finish=turn.finish)
             for turn, observation in zip(self.turns, observations, strict=True)
         ]
 
