@@ -1,0 +1,81 @@
+"""Play the scripted solution of every page of MiniWoB++ in every action mode, within the page's own turns.
+
+    python -m benchmarks.miniwob_pages_doable [--seeds 5] [--page NAME ...]
+
+An episode counts if the page gives its full reward. Pages that ask for a point of a drawing measure its distance in
+pixels, so from 0.9 on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, get_args
+
+from agentgym.base.errors import AgentGymError
+from agentgym.core.messages import text_of
+from agentgym.core.policy import steps
+from agentgym.core.task import Task
+from agentgym.envs.web import MiniWoBEnv
+from agentgym.envs.web.base import Actions
+from agentgym.tasks.miniwob_pages import LEFT_OUT, MINIWOB_PAGES
+from benchmarks._report import Claim, argument_parser, write
+
+FULL = 0.9
+MODES: tuple[Actions, ...] = get_args(Actions)
+
+
+def played(pages: Sequence[str], modes: Sequence[Actions], seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Play and yield a row for each page and mode: the seeds that were not solved, and the turns of the longest."""
+    for mode in modes:
+        for page in pages:
+            with closing(MiniWoBEnv(page=page, actions=mode)) as env:
+                attempts = {seed: attempt(env, page, seed) for seed in seeds}
+            row = {"page": page, "actions": mode, "seeds": len(seeds), "max_turns": env.max_turns}
+            row["turns"] = max(result["turns"] for result in attempts.values())
+            yield row | {"not_solved": {seed: result["why"] for seed, result in attempts.items() if result["why"]}}
+
+
+def attempt(env: MiniWoBEnv, page: str, seed: int) -> Mapping[str, Any]:
+    """Play one episode; return its number of turns, and why it was not solved."""
+    task = Task(f"{page}/{seed}", "train", page, data={"page": page, "seed": seed})
+    env.reset(options={"task": task})
+    paid = Counter[str]()
+    turns, why = 0, "the solution ended early"
+    try:
+        for result in steps(env, env.solution(task)):
+            turns += 1
+            paid.update(result.info["rewards"])
+            if result.info.get("ending"):
+                why = f"{result.info['ending']}, reward {paid['raw']:.2f}: {text_of(result.observation[-1])[:200]}"
+    except AgentGymError as problem:
+        why = str(problem)[:500]
+    return {"turns": turns, "why": "" if paid["outcome"] and paid["raw"] >= FULL else why}
+
+
+def main() -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=5, help="episodes of each page and mode")
+    parser.add_argument("--page", action="append", help="only this page; may be repeated")
+    parser.add_argument("--actions", action="append", choices=MODES, help="only this mode; may be repeated")
+    options = parser.parse_args()
+    pages, modes = options.page or MINIWOB_PAGES, options.actions or MODES
+    rows = []
+    for row in played(pages, modes, range(1, options.seeds + 1)):
+        rows.append(row)
+        if row["not_solved"] or options.page:
+            print(row, file=sys.stderr)
+    if options.page or options.actions:
+        return
+    rows += [{"page": page, "left_out": reason} for page, reason in LEFT_OUT.items()]
+    claims = [Claim("miniwob_pages", len(pages), ">=", 126)]
+    for mode in modes:
+        solved = sum(row.get("actions") == mode and not row["not_solved"] for row in rows)
+        claims.append(Claim(f"miniwob_pages_doable_{mode}", solved, ">=", len(pages)))
+    write("miniwob_pages_doable", rows, claims, packages=("miniwob", "playwright"))
+
+
+if __name__ == "__main__":
+    main()
