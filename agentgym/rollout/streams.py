@@ -101,8 +101,8 @@ class Rollout:
 
         Any exception of an environment or a policy, even `SystemExit`, fails one try at one episode. Only
         `UsageError`, `TaskError` and the errors that `failures` raises propagate. A `BrokenTask` propagates only if
-        the limits are strict; otherwise it fails the episodes of that task without a retry, as a `ScriptFailed` does. Close the generator
-        (`contextlib.aclosing`) to cancel the remaining episodes.
+        the limits are strict; otherwise it fails the episodes of that task without a retry. So does a `ScriptFailed`.
+        Close the generator (`contextlib.aclosing`) to cancel the remaining episodes.
 
         Args:
             jobs: The jobs to run; consumed as slots become free, so the iterable may be endless.

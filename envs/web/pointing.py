@@ -12,7 +12,7 @@ from agentgym.tools.browser import BrowserSession
 _AT = {"click": "click_at", "double_click": "double_click_at", "hover": "hover_at"}
 _MAX_SCROLLS = 20
 _EDGE_PX = 6
-"""Distance of the first part of a date or time field from its left edge."""
+"""Distance from the left edge of a field: the first part of dates and times is there, and no arrows are."""
 
 
 def with_points(moves: Solution, session: BrowserSession) -> Solution:
@@ -51,23 +51,22 @@ def _calls(call: ToolCall, session: BrowserSession) -> Iterator[ToolCall]:
         raise ScriptFailed(f"no scrolling shows the element {ref!r}")
     if spot["problem"]:
         raise ScriptFailed(f"the element {ref!r} is {spot['problem']}, so no point of it can be clicked")
-    x, y = round(spot["x"]), round(spot["y"])
+    x, y = int(spot["x"]), int(spot["y"])
     if call.name in _AT:
         yield ToolCall(_AT[call.name], {"x": x, "y": y})
         return
     text = call.arguments["text"]
-    if spot["type"] in ("date", "time"):
-        yield ToolCall("click_at", {"x": round(spot["left"]) + _EDGE_PX, "y": y})
-        yield ToolCall("type_text", {"text": _keys(spot["type"], text)})
-        return
+    parted = spot["type"] in ("date", "time")
+    if parted or spot["type"] == "number":
+        x = int(spot["left"]) + _EDGE_PX
     yield ToolCall("click_at", {"x": x, "y": y})
     view = session.last_view
-    if view is None or view.node(ref).value:
+    if not parted and (view is None or view.node(ref).value):
         yield ToolCall("press", {"key": "Control+a"})
-        if not text:
-            yield ToolCall("press", {"key": "Delete"})
     if text:
-        yield ToolCall("type_text", {"text": text})
+        yield ToolCall("type_text", {"text": _keys(spot["type"], text) if parted else text})
+    else:
+        yield ToolCall("press", {"key": "Delete"})
 
 
 def _keys(kind: str, text: str) -> str:

@@ -15,7 +15,7 @@ from agentgym.tools.browser.clock import PageClock
 from agentgym.tools.browser.options import BrowserGone, PageError, SessionOptions
 from agentgym.tools.browser.recording import Recording
 from agentgym.tools.browser.tab import STUCK, Tab, Unanswered, script
-from agentgym.tools.browser.view import Numbering, View, ViewNode, frame_of
+from agentgym.tools.browser.view import CELLS, Numbering, View, ViewNode, frame_of
 from agentgym.tools.browser.windows import Windows
 
 if TYPE_CHECKING:
@@ -44,13 +44,17 @@ class Target:
 
 
 async def locate(tab: Tab, view: View, ref: str, visible: bool = True, enabled: bool = True) -> Target:
-    """Find a ref's element and scroll it into view; a `PageError` says why it cannot be acted on."""
+    """Find a ref's element, and scroll it into view if it must be `visible`.
+
+    Raises:
+        PageError: It cannot be acted on; the message says why.
+    """
     node = view.node(ref)
     locator = tab.locator(node.handle)
     # Checked first, as everything else waits for the element to appear.
     if not await locator.count():
         raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
-    facts = await locator.evaluate(script("locate.js"), timeout=SLOW_MS)
+    facts = await locator.evaluate(script("locate.js"), not visible, timeout=SLOW_MS)
     problem = facts["problem"]
     if problem == "gone":
         raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
@@ -146,10 +150,11 @@ def _node(item: str, depth: int, parent: int | None, number: Callable[[str], str
     addressable = handle and (everything or role in INTERACTIVE or "cursor" in marks)
     ref = number(handle) if addressable else ""
     box = marks.get("box")
+    name, text = _unescaped(name[1:-1]) if name else "", _scalar(value or "")
     return ViewNode(
         role=role,
-        name=_unescaped(name[1:-1]) if name else "",
-        value=_scalar(value or ""),
+        name=name,
+        value="" if role in CELLS and text.split() and "".join(text.split()) == "".join(name.split()) else text,
         ref=ref,
         states=states,
         depth=depth,

@@ -31,11 +31,8 @@ _WIDGETS = "its widgets are created once and keep their state"
 
 NEEDS_RELOAD = {
     "click-pie": _TIMERS,
-    "click-pie-nodelay": _TIMERS,
-    "hover-shape": _TIMERS,
     "simon-says": _TIMERS,
     "stock-market": _TIMERS,
-    "drag-cube": _WIDGETS,
     "drag-items": _WIDGETS,
     "drag-items-grid": _WIDGETS,
     "drag-sort-numbers": _WIDGETS,
@@ -63,7 +60,7 @@ NEEDS_MOUSE = dict.fromkeys(
 """Pages that need the mouse at the same place at the start of every episode, and why."""
 
 _LONG = ("book-flight", "book-flight-nodelay", "choose-date", "choose-date-nodelay", "click-checkboxes-large")
-_LONG += ("hot-cold", "stock-market", "use-slider")
+_LONG += ("hot-cold", "stock-market", "use-slider", "use-spinner")
 MORE_TURNS: Mapping[str, int] = {**dict.fromkeys(_LONG, 15), "number-checkboxes": 20, "sign-agreement": 25}
 """Turn limits of pages whose tasks may need more than ten turns, such as twelve boxes to tick."""
 
@@ -74,12 +71,15 @@ _PLAIN_PROMPT = "Do what the page asks for. Act on elements by their refs."
 class MiniWoBEnv(BrowserEnv):
     """Do the task of a page of MiniWoB++.
 
-    Task: one of 128 pages, each a small form, list, mail client, drawing or game with content drawn from a seed.
-    Tools: those of `WebEnv` except `answer`, `finish` and `goto`: the page decides when it is done.
-    Observation: the instruction, the accessibility tree as text with refs, then its changes.
+    Task: one of 124 pages, each a small form, list, mail client, drawing or game with content drawn from a seed.
+    Tools: those of `WebEnv` except `answer`, `finish` and `goto`: the page decides when it is done. Besides,
+        `click_at`, `hover_at` and `drag` for points of drawings, and `select_text`.
+    Observation: the instruction, the accessibility tree as text with refs, then its changes. What only a picture shows,
+        such as colours, sizes and places of shapes, is said in words.
     Reward: `outcome` 1 if the page's own reward, without its time penalty, is above 0. Smaller parts for actions that
         succeed are paid only to solved episodes.
-    Episode end: the page has decided, or 10 turns have passed; 15 where a page needs more (`choose-date`).
+    Episode end: the page has decided, or 10 turns have passed; more where a page needs them (`choose-date`: 15), and
+        twice as many with `actions="pixels"`, where typing takes a click first.
     Needs: the extra `[web]` and a Chromium.
     Version history: v0, first version.
 
@@ -138,7 +138,7 @@ class MiniWoBEnv(BrowserEnv):
             raise UsageError("tasks=... was given, so page and task_seed cannot be chosen too; give one or the other")
         if tasks is None:
             tasks = MiniWoBTasks(page, task_seed or 0)
-            max_turns = max_turns_on(tasks.pages) if max_turns is None else max_turns
+            max_turns = max_turns or max_turns_on(tasks.pages) * (2 if kwargs.get("actions") == "pixels" else 1)
         super().__init__(tasks=tasks, viewport=viewport, max_turns=max_turns, **kwargs)
         self._instruction = ""
         self._loaded = ""

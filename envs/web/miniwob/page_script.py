@@ -40,23 +40,26 @@ _ICONS = {
     ".ql-bold": ("button", "Bold"),
     ".ql-italic": ("button", "Italic"),
     ".ql-underline": ("button", "Underline"),
+    ".ql-editor": ("textbox", "text"),
     ".ql-picker-label": ("button", "Color"),
     ".ql-picker-item": ("button", "$look"),
     "#area .half-hour": ("button", "$place"),
     "#area .event": ("img", "event $text, $place"),
     ".ui-draggable, .ui-sortable-handle": ("img", "$text, $place"),
-    ".ui-resizable-handle": ("img", "$side handle, $place"),
-    "#tt": ("textbox", "text area, $place"),
-    "#area svg:not(#divWheel *) :is(circle, rect, ellipse, polygon, line, text, path)": ("img", "$shape"),
+    ".ui-resizable-se": ("img", "handle, $place"),
+    ".ui-wrapper > textarea": ("textbox", "text area, $place"),
+    "#area svg:not(#divWheel *, .ql-toolbar *) :is(circle, rect, ellipse, polygon, line, text, path)": (
+        "img",
+        "$shape",
+    ),
+    "#divWheel text": ("button", ""),
     "svg .plot-point": ("button", "$shape"),
     "#area canvas": ("img", "$drawing"),
     "#area aside img": ("img", "$pattern"),
     "#touch-area": ("img", "area $place"),
     ".addition-block": ("img", "block"),
     "#query .cc": ("img", "$look"),
-    "#query .ui-icon, #menu .ui-icon": ("img", "$icon"),
-    ".cube-image": ("img", "$text, not at the front"),
-    ".cube-image.active": ("img", "$text, at the front"),
+    "#query .ui-icon, #menu .ui-icon:not(.ui-menu-icon)": ("img", "$icon"),
     "#button-1": ("button", "blue"),
     "#button-2": ("button", "red"),
     "#button-3": ("button", "green"),
@@ -107,7 +110,6 @@ window.sayInWords = () => {
     $look: (e) => e.style.backgroundColor,
     $place: place,
     $text: (e) => e.innerText.trim(),
-    $side: (e) => (e.matches('.ui-resizable-se') ? 'corner' : e.matches('.ui-resizable-e') ? 'right' : 'bottom'),
     $drawing: () => `a line through ${window.strokes.join(' ')}`,
     $pattern: (e) => `boxes to tick: ${PATTERNS[e.parentElement.id.slice(1)].map((row) => row.join('')).join(' ')}`,
     $icon: (e) => `icon ${e.className.replace(/ui-icon-?/g, '').trim()}`,
@@ -117,6 +119,7 @@ window.sayInWords = () => {
   for (const [selector, [role, name]] of Object.entries(RULES))
     for (const e of document.querySelectorAll(selector)) {
       const label = name.replace(/\\$[a-z]+/g, (word) => words[word](e));
+      e.removeAttribute('aria-hidden');
       if (e.getAttribute('role') !== role) e.setAttribute('role', role);
       if (label && e.getAttribute('aria-label') !== label) e.setAttribute('aria-label', label);
     }
@@ -140,11 +143,14 @@ window.fetched = [...document.styleSheets].flatMap((sheet) => {
 _AT_ONCE = """
 if (!window.atOnce) {
   window.atOnce = new CSSStyleSheet();
-  window.atOnce.replaceSync('* { transition-property: none !important }');
+  window.atOnce.replaceSync('* { transition-property: none !important } .hour { white-space: nowrap }');
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, window.atOnce];
 }
 """
-"""Makes styles change at once: a view read between two frames would otherwise depend on their timing."""
+"""Makes styles change at once: a view read between two frames would otherwise depend on their timing.
+
+Keeps the hours of the calendar beside their labels: whether they fit depends on the installed fonts.
+"""
 
 _START = """
 for (const id of ['reward-display', 'click-canvas']) {

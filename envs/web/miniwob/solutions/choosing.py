@@ -64,9 +64,10 @@ def choose_shown_colour(sight: Sight) -> Solution:
 
 
 def _enter_colour(sight: Sight, code: str) -> Solution:
+    """Type a code and submit with keys: the colours on show may cover the button."""
     yield sight.type(code.strip("#").upper())
     yield press("Tab")
-    yield sight.click("button", "Submit")
+    yield press("Enter")
 
 
 @player("choose-list")
@@ -98,9 +99,10 @@ def choose_date(sight: Sight) -> Solution:
 
 @player("use-spinner")
 def turn_spinner(sight: Sight) -> Solution:
-    """Type the number into the spinner and submit."""
+    """Click the spinner's buttons until it shows the number, and submit; the page refuses typed numbers."""
     (value,) = sight.words(r"Select (-?\d+) with")
-    yield sight.type(value, role="spinbutton")
+    while (shown := int(sight.all("spinbutton")[0].value)) != int(value):
+        yield sight.click("button", "Increase" if shown < int(value) else "Decrease")
     yield sight.click("button", "Submit")
 
 

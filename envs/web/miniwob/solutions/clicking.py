@@ -149,20 +149,21 @@ def repeat_sequence(sight: Sight) -> Solution:
 @player("stock-market")
 def buy_cheap(sight: Sight) -> Solution:
     """Look at the price until it has fallen far enough, and buy."""
-    (limit,) = sight.words(r"less than \$([\d.]+)")
+    (limit,) = sight.words(r"less than \$(\d+\.\d+)")
     while True:
-        match = re.search(r"\$([\d.]+)", "\n".join(sight.look().lines).replace(sight.instruction, ""))
+        match = re.search(r"\$(\d+\.\d+)", "\n".join(sight.look().lines).replace(sight.instruction, ""))
         if match is not None and float(match[1]) <= float(limit):
             break
         yield ToolCall("wait", {"seconds": 0.6})
     yield sight.click("button", "Buy")
 
 
-@player("click-pie", "click-pie-nodelay")
+@player("click-pie")
 def click_in_pie(sight: Sight) -> Solution:
     """Open the pie menu and click an item."""
     (name,) = sight.words(r'labeled "(.+)"')
-    raise NotImplementedError
+    yield sight.click("button", "+")
+    yield sight.click("button", name)
 
 
 @player("click-collapsible", "click-collapsible-nodelay")
@@ -235,7 +236,8 @@ def _items(sight: Sight, mark: str):
     """Return the items of a menu whose text or icon is `mark`."""
     view = sight.look()
     items = [(place, node) for place, node in enumerate(view.nodes) if node.role == "menuitem"]
-    return [node for place, node in items if mark in (view.text_of(place), node.name) or f"{mark} " in node.name]
+    parts = {place: [view.nodes[child].label for child in view.children(place)] for place, _ in items}
+    return [node for place, node in items if mark in (node.label, *parts[place])]
 
 
 def _links(sight: Sight, name: str):

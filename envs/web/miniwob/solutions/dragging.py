@@ -89,15 +89,6 @@ def sort_numbers(sight: Sight) -> Solution:
     yield sight.click("button", "Submit")
 
 
-@player("drag-cube")
-def turn_cube(sight: Sight) -> Solution:
-    """Turn the cube until a side is at the front, and submit."""
-    (side,) = sight.words(r'"(\d)"')
-    while f"{side}, at the front" not in [node.name for node in sight.look().nodes]:
-        yield drag(60, 110, 60 if side in "16" else 90, 130 if side in "16" else 110)
-    yield sight.click("button", "Submit")
-
-
 @player("draw-line")
 def draw_line(sight: Sight) -> Solution:
     """Draw a straight line through the dot and submit."""
@@ -121,9 +112,9 @@ def draw_circle(sight: Sight) -> Solution:
 
 @player("resize-textarea")
 def resize(sight: Sight) -> Solution:
-    """Drag a border of the text area and submit."""
+    """Drag the corner of the text area and submit."""
     dimension, size = sight.words(r"the (width|height) is (smaller|larger)")
-    handle = place_of(sight.shapes("right handle" if dimension == "width" else "bottom handle")[0])
+    handle = place_of(sight.shapes("handle")[0])
     far = _FAR_PX if size == "larger" else -_FAR_PX
     right, down = (far, 0) if dimension == "width" else (0, far)
     yield drag(handle.x, handle.y, handle.x + right, handle.y + down)

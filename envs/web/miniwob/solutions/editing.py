@@ -40,9 +40,11 @@ def select_numbered_paragraph(sight: Sight) -> Solution:
 def style_text(sight: Sight) -> Solution:
     """Select a word or everything, give it a style or a colour, and submit."""
     what, style = sight.words(r"(?:give|make) (?:the text )?(.+?) (?:the style|the color) (\w+)")
-    editor = next(node for node in sight.all("textbox") if node.name != "Color")
-    text = sight.look().text_of(sight.look().nodes.index(editor)) if what == "everything" else what
-    yield ToolCall("select_text", {"text": text, "ref": editor.ref})
+    editor = sight.all("textbox")[0]
+    view = sight.look()
+    places = view.children(view.nodes.index(editor))
+    whole = " ".join(view.text_of(place) for place in places) or editor.value
+    yield ToolCall("select_text", {"text": whole if what == "everything" else what, "ref": editor.ref})
     if style in _STYLES:
         yield sight.click("button", _STYLES[style])
     else:

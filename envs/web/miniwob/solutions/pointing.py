@@ -49,7 +49,7 @@ def draw_right_angle(sight: Sight) -> Solution:
 @player("ascending-numbers")
 def click_in_order(sight: Sight) -> Solution:
     """Click the numbers in order; after the first click, they are hidden."""
-    numbers = {int(node.name.split()[2]): place_of(node) for node in sight.shapes(" text ")}
+    numbers = {int(node.value): place_of(node) for node in sight.shapes(" text ")}
     for number in sorted(numbers):
         yield click_at(numbers[number].x, numbers[number].y)
 
