@@ -173,14 +173,17 @@ class BrowserTools(Env):
         return self._act("press", {"key": key}, lambda page: page.press(key))
 
     @tool
-    def scroll(self, direction: Literal["up", "down", "left", "right"], ref: str = "") -> str | Pictured:
-        """Scroll by almost one screen.
+    def scroll(
+        self, direction: Literal["up", "down", "left", "right"], ref: str = "", screens: float = 0.8
+    ) -> str | Pictured:
+        """Scroll the page or a part of it.
 
         Args:
             direction: Direction to scroll in.
             ref: Ref of the element to scroll; by default, the page.
+            screens: How far, as a share of what is visible; at most 100, which reaches the end.
         """
-        return self._act("scroll", {}, lambda page: page.scroll(direction, ref=ref or None))
+        return self._act("scroll", {}, lambda page: page.scroll(direction, screens, ref or None))
 
     @tool
     def goto(self, address: str) -> str | Pictured:

@@ -82,7 +82,7 @@ class Breaking:
 
 BREAKING = [
     (ValueError("no such button"), Reason.SCRIPT_FAILED, "script", 1),
-    (StopIteration("no element"), Reason.SCRIPT_FAILED, "script", 1),
+    (StopIteration("StopIteration"), Reason.SCRIPT_FAILED, "script", 1),
     (TaskError("a plan cannot continue"), Reason.SCRIPT_FAILED, "script", 1),
     (ToolError("no element 'e9'"), Reason.SCRIPT_FAILED, "script", 1),
     (BrokenTask("no gold"), Reason.BROKEN_TASK, "task", 1),

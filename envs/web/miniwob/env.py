@@ -61,7 +61,7 @@ NEEDS_MOUSE = dict.fromkeys(
 
 _LONG = ("book-flight", "book-flight-nodelay", "choose-date", "choose-date-nodelay", "click-checkboxes-large")
 _LONG += ("hot-cold", "stock-market", "use-slider", "use-spinner")
-MORE_TURNS: Mapping[str, int] = {**dict.fromkeys(_LONG, 15), "number-checkboxes": 20, "sign-agreement": 25}
+MORE_TURNS: Mapping[str, int] = {**dict.fromkeys(_LONG, 15), "number-checkboxes": 20}
 """Turn limits of pages whose tasks may need more than ten turns, such as twelve boxes to tick."""
 
 HOST = "miniwob.test"

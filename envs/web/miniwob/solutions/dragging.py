@@ -126,19 +126,19 @@ def create_event(sight: Sight) -> Solution:
     """Drag over free half-hours between two hours, and name the event."""
     length, unit, name, start, end = sight.words(r'a ([\d.]+) (\w+) event named "(.+)", between (\w+) and (\w+)')
     count = round(float(length) * (2 if unit.startswith("hour") else 1 / 30))
-    while True:
-        slots = _free_run(sight, start.lower(), end.lower(), count)
-        first, last = place_of(slots[0]), place_of(slots[-1])
-        if last.y + last.height <= _CALENDAR_END:
-            break
-        yield ToolCall("scroll", {"direction": "down", "ref": slots[0].ref})
+    slots = _free_run(sight, start.lower(), end.lower(), count)
+    screens = round((place_of(slots[0]).y - _IN_SIGHT) / _CALENDAR_HEIGHT, 2)
+    yield ToolCall("scroll", {"direction": "down", "ref": slots[0].ref, "screens": screens})
+    slots = _free_run(sight, start.lower(), end.lower(), count)
+    first, last = place_of(slots[0]), place_of(slots[-1])
     yield drag(first.x, first.y - 2, last.x, last.y + 2)
     yield sight.type(name)
     yield sight.click("button", "Create")
 
 
-_CALENDAR_END = 205
-"""Where the visible part of the calendar ends."""
+_IN_SIGHT = 90
+_CALENDAR_HEIGHT = 156
+"""A place in the visible part of the calendar, and the height of that part, in pixels."""
 
 
 @player("use-slider")
@@ -191,7 +191,7 @@ def _values(sight: Sight) -> list[int]:
 
 
 def _free_run(sight: Sight, start: str, end: str, count: int) -> list[ViewNode]:
-    """Return `count` half-hours in a row between two hours that no event covers."""
+    """Return `count` half-hours in a row between two hours whose middles no event covers."""
     events = [place_of(node) for node in sight.shapes("event ")]
     hour, run = "", list[ViewNode]()
     inside = False
@@ -201,7 +201,7 @@ def _free_run(sight: Sight, start: str, end: str, count: int) -> list[ViewNode]:
             inside = (inside or hour == start) and hour != end
         elif inside and node.role == "button" and " at " in node.name:
             slot = place_of(node)
-            covered = any(abs(event.y - slot.y) < (event.height + slot.height) / 2 for event in events)
+            covered = any(abs(event.y - slot.y) < event.height / 2 for event in events)
             run = [] if covered else [*run, node]
             if len(run) == count:
                 return run

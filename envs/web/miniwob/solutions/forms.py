@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 
 from agentgym.core.engine.steps import Solution
-from agentgym.core.messages import ToolCall, text_of
+from agentgym.core.messages import ToolCall
 from agentgym.envs.web.miniwob.solutions.registry import Sight, number, player
 
 
@@ -107,7 +107,7 @@ def search_films(sight: Sight) -> Solution:
 def scroll_area(sight: Sight) -> Solution:
     """Scroll the text to its top or bottom and submit."""
     (way,) = sight.words(r"to the (top|bottom)")
-    yield from _scroll_to_end(sight, "up" if way == "top" else "down")
+    yield _scroll_to_end(sight, "up" if way == "top" else "down")
     yield sight.click("button", "Submit")
 
 
@@ -118,17 +118,14 @@ def sign(sight: Sight) -> Solution:
         yield sight.click("button", "Cancel")
         return
     name, button = sight.words(r'the name "(.+)" then press "(\w+)"')
-    yield from _scroll_to_end(sight, "down")
+    yield _scroll_to_end(sight, "down")
     yield sight.type(name, nth=1)
     yield sight.click("button", button)
 
 
-def _scroll_to_end(sight: Sight, direction: str) -> Solution:
-    """Scroll the first text area until it cannot be scrolled any further."""
-    while True:
-        observed = yield ToolCall("scroll", {"direction": direction, "ref": sight.all("textbox")[0].ref})
-        if text_of(observed[-1]).startswith("Error"):
-            return
+def _scroll_to_end(sight: Sight, direction: str) -> ToolCall:
+    """Return a scroll of the first text area to its end."""
+    return ToolCall("scroll", {"direction": direction, "ref": sight.all("textbox")[0].ref, "screens": 100})
 
 
 def _labels(sight: Sight) -> str:
