@@ -191,11 +191,15 @@ def _unescaped(text: str) -> str:
     return ESCAPE.sub(plain, text) if "\\" in text else text
 
 
+MAX_TEXT = 20_000
+SELECTED = f"""(({{activeElement: field}}) => (field && field.type === "password" ? "" :
+  field && field.selectionStart != null ? field.value.slice(field.selectionStart, field.selectionEnd) :
+  String(getSelection())).slice(0, {MAX_TEXT}))(document)"""
+"""The selected text of the page or of the focused field."""
 FACTS = (
     "({title: document.title.slice(0, 300), elements: document.getElementsByTagName('*').length,"
     " top: Math.round(scrollY), height: document.scrollingElement ? document.scrollingElement.scrollHeight : 0,"
-    " window: innerHeight, selected: (({activeElement: field}) => field && field.selectionStart != null"
-    " ? field.value.slice(field.selectionStart, field.selectionEnd) : String(getSelection()))(document)})"
+    f" window: innerHeight, selected: {SELECTED}}})"
 )
 TOO_LARGE = "the page is very large: only the visible part is shown; scroll to see more"
 
@@ -248,7 +252,6 @@ def _scroll(facts: dict[str, Any]) -> str:
     return f"Scroll: {facts['top']} px above, {max(below, 0)} px below the visible part"
 
 
-MAX_TEXT = 20_000
 CLOSE_S = 5.0
 GONE = re.compile(
     r"has been closed|Target closed|crashed|disconnected|Connection closed|not open for writing|os error", re.IGNORECASE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from agentgym.tools.browser.acting import FACTS, MAX_TEXT, SLOW_MS, Acting, Target, bounded_text, choose
+from agentgym.tools.browser.acting import SELECTED, SLOW_MS, Acting, Target, bounded_text, choose
 from agentgym.tools.browser.bridge import bridged
 from agentgym.tools.browser.options import PageError
 from agentgym.tools.browser.tab import Tab, script
@@ -142,11 +142,11 @@ class ElementActions(Acting):
 
     @bridged
     async def spot(self, ref: str) -> dict[str, Any]:
-        """Return the point in the window to click on an element, without scrolling. Never expose it to models.
+        """Return the point to click on an element, without scrolling. Never expose it to models.
 
         Returns:
-            `x` and `y` in pixels; `problem`, empty if the point is the element's; `away`, the direction to scroll in
-            until the element appears; the `type` of an input; the `left` and `top` of the element.
+            `x` and `y`, in pixels of the element's own frame; `problem`, empty if the point can be clicked; `away`, the
+            direction to scroll in until the element appears; the `type` of an input; the `left` of the element.
         """
         async with self._lock:
             self._check()
@@ -232,7 +232,7 @@ class ElementActions(Acting):
             await tab.page.keyboard.insert_text(self._copied)
             return
         if shortcut in ("control+c", "control+x"):
-            self._copied = (await tab.ask(FACTS))["selected"][:MAX_TEXT]
+            self._copied = await tab.ask(SELECTED)
         try:
             await tab.page.keyboard.press(key)
         except Error as problem:

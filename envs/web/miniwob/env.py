@@ -138,7 +138,8 @@ class MiniWoBEnv(BrowserEnv):
             raise UsageError("tasks=... was given, so page and task_seed cannot be chosen too; give one or the other")
         if tasks is None:
             tasks = MiniWoBTasks(page, task_seed or 0)
-            max_turns = max_turns or max_turns_on(tasks.pages) * (2 if kwargs.get("actions") == "pixels" else 1)
+            if max_turns is None:
+                max_turns = max_turns_on(tasks.pages) * (2 if kwargs.get("actions") == "pixels" else 1)
         super().__init__(tasks=tasks, viewport=viewport, max_turns=max_turns, **kwargs)
         self._instruction = ""
         self._loaded = ""

@@ -60,7 +60,7 @@ def test_solutions_solve_every_page_within_its_turns(actions: Any):
     "page, actions",
     [
         (page, actions)
-        for page in ("daily-calendar", "draw-circle", "highlight-text-2", "terminal", "click-scroll-list", "sign-agreement")
+        for page in ("daily-calendar", "draw-circle", "highlight-text-2", "terminal", "choose-list", "sign-agreement")
         for actions in ("refs", "pixels")
     ],
 )
