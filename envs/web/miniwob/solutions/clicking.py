@@ -148,13 +148,13 @@ def repeat_sequence(sight: Sight) -> Solution:
 
 @player("stock-market")
 def buy_cheap(sight: Sight) -> Solution:
-    """Look at the price until it has fallen far enough, and buy."""
+    """Look at the price until it has fallen far enough, more often near the time of the price asked for, and buy."""
     (limit,) = sight.words(r"less than \$(\d+\.\d+)")
-    while True:
+    for seconds in (0.9,) * 7 + (0.1,) * 5:
         match = re.search(r"\$(\d+\.\d+)", "\n".join(sight.look().lines).replace(sight.instruction, ""))
         if match is not None and float(match[1]) <= float(limit):
             break
-        yield ToolCall("wait", {"seconds": 0.6})
+        yield ToolCall("wait", {"seconds": seconds})
     yield sight.click("button", "Buy")
 
 
