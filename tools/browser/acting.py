@@ -15,7 +15,7 @@ from agentgym.tools.browser.clock import PageClock
 from agentgym.tools.browser.options import BrowserGone, PageError, SessionOptions
 from agentgym.tools.browser.recording import Recording
 from agentgym.tools.browser.tab import STUCK, Tab, Unanswered, script
-from agentgym.tools.browser.view import CELLS, Numbering, View, ViewNode, frame_of
+from agentgym.tools.browser.view import Numbering, View, ViewNode, frame_of
 from agentgym.tools.browser.windows import Windows
 
 if TYPE_CHECKING:
@@ -150,11 +150,10 @@ def _node(item: str, depth: int, parent: int | None, number: Callable[[str], str
     addressable = handle and (everything or role in INTERACTIVE or "cursor" in marks)
     ref = number(handle) if addressable else ""
     box = marks.get("box")
-    name, text = _unescaped(name[1:-1]) if name else "", _scalar(value or "")
     return ViewNode(
         role=role,
-        name=name,
-        value="" if role in CELLS and text.split() and "".join(text.split()) == "".join(name.split()) else text,
+        name=_unescaped(name[1:-1]) if name else "",
+        value=_scalar(value or ""),
         ref=ref,
         states=states,
         depth=depth,
@@ -196,8 +195,12 @@ SELECTED = f"""(({{activeElement: field}}) => (field && field.type === "password
   field && field.selectionStart != null ? field.value.slice(field.selectionStart, field.selectionEnd) :
   String(getSelection())).slice(0, {MAX_TEXT}))(document)"""
 """The selected text of the page or of the focused field."""
+APART = """document.querySelectorAll("br:not([role], [contenteditable] *)").forEach(
+  (line) => line.setAttribute("role", "presentation"))"""
+"""Keeps the texts around line breaks apart: a snapshot joins them around an element without a role."""
 FACTS = (
-    "({title: document.title.slice(0, 300), elements: document.getElementsByTagName('*').length,"
+    f"({APART}, "
+    "{title: document.title.slice(0, 300), elements: document.getElementsByTagName('*').length,"
     " top: Math.round(scrollY), height: document.scrollingElement ? document.scrollingElement.scrollHeight : 0,"
     f" window: innerHeight, selected: {SELECTED}}})"
 )

@@ -240,6 +240,24 @@ def test_a_text_is_selected_as_whole_words(world, text: str, where: int | None, 
         assert f'Selected: "{shown}"' in view.header
 
 
+@each_row(
+    "html, line",
+    [
+        ("<p>Ann<br>London</p>", "Ann London"),
+        ("<table><tr><td>bar<br><small>docs</small></table>", "row: bar docs"),
+        ("<ul><li>one<br><b>two</b></ul>", "listitem: one two"),
+        ("<a href=/><i>one</i><br><i>two</i></a>", '[e1] link "one two" -> /'),
+        ("<p>one<span style='display:inline-block'>two</span></p>", "two"),
+        ("<td><div>one</div><div>two</div></td>", "two"),
+    ],
+)
+def test_texts_of_neighbours_stay_apart(world, html: str, line: str):
+    with open_page(world, html) as session:
+        view = session.view()
+        assert line in [shown.strip() for shown in view.lines]
+        assert not re.search("AnnLondon|bardocs|onetwo", view.text)
+
+
 def test_what_is_copied_stays_in_its_session(world):
     html = "<textarea>mine  </textarea><input>"
     with open_page(world, html) as session, open_page(world, html.replace("mine", "yours")) as other:

@@ -80,12 +80,6 @@ def test_quotes_and_escapes_of_snapshots_are_parsed(line: str, role: str, name: 
     assert (node.role, node.name, node.value) == (role, name, value)
 
 
-def test_a_cell_is_shown_once_with_its_words_apart():
-    (cell,) = parse_snapshot('- cell "Side bar docs": Side bardocs', str)
-    assert cell.line() == 'cell "Side bar docs"'
-    assert parse_snapshot('- textbox "Size": Size', str)[0].value == "Size"
-
-
 def test_nodes_are_found_by_role_name_number_and_container():
     view = view_of()
     assert [view.find("button", "Delete", within=name).ref for name in ("Pear", "Plum")] == ["e8", "e9"]
