@@ -34,7 +34,7 @@ MODES: tuple[Actions, ...] = ("refs", "pixels")
 def played(pages: Sequence[str], seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Play and yield a row for each page and mode: the seeds that were not solved, and the turns of the longest."""
     with ThreadPoolExecutor(CONCURRENCY) as threads:
-        yield from threads.map(lambda pair: row_of(*pair, seeds), product(pages, MODES))
+        yield from threads.map(lambda pair: row_of(pair[0], pair[1], seeds), product(pages, MODES))
 
 
 def row_of(page: str, mode: Actions, seeds: Sequence[int]) -> dict[str, Any]:

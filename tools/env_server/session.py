@@ -201,7 +201,7 @@ class EnvSession:
         attempt = self._attempt
         if attempt is None:
             raise UsageError("no attempt has begun")
-        return move_data(attempt.next_move(content.get("observation")))
+        return move_data(attempt.next_move(content.get("observation") or []))
 
     def _revealed(self, content: Content) -> Task:
         """Return the task whose solution is requested. Raises `UsageError` unless clients may see it."""
