@@ -20,7 +20,7 @@ from agentgym.core.engine.spaces import Action, ActionSpace, action_message
 from agentgym.core.engine.steps import Solution, StepResult
 from agentgym.core.engine.threads import blocking, blocks
 from agentgym.core.env import Env
-from agentgym.core.foreign import describe
+from agentgym.core.foreign import describe, place_of
 from agentgym.core.messages import Message, ToolCall, assistant, with_call_ids
 from agentgym.core.task import Task
 from agentgym.core.toolset import Tool, ToolOptions, Toolset
@@ -47,7 +47,7 @@ def _failing_as_script() -> Iterator[None]:
     except (BrokenTask, EndEpisode, InfrastructureError, ScriptFailed, UsageError):
         raise
     except Exception as error:
-        raise ScriptFailed(f"the script cannot continue: {describe(error)}") from error
+        raise ScriptFailed(f"the script cannot continue: {describe(error)}{place_of(error)}") from error
 
 
 class Script(Generic[M]):
