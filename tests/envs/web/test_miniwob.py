@@ -45,7 +45,7 @@ def env() -> Iterator[MiniWoBEnv]:
 @pytest.mark.nightly
 @pytest.mark.parametrize("actions", ["refs", "pixels"])
 def test_solutions_solve_every_page_within_its_turns(actions: Any):
-    """From the page's full reward on, except for pages that measure distances in pixels."""
+    """The page gives its full reward, or almost: some pages measure a distance in pixels."""
     unsolved = []
     for page in MINIWOB_PAGES:
         with closing(MiniWoBEnv(page=page, actions=actions)) as env:
