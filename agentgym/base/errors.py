@@ -3,6 +3,7 @@
 AgentGymError
 ├── ToolError (ValueError)             the model's mistake: shown to the model, the episode continues
 ├── InfrastructureError (RuntimeError) something around the model broke: the rollout is retried, never rewarded
+├── ScriptFailed (RuntimeError)        a scripted player broke: never retried, never a result of a model
 ├── UsageError (ValueError)            the caller asked for something impossible: one clear line
 │   ├── MissingExtra (ImportError)     an optional dependency is not installed: the message names the command
 │   └── NoSolution                     an environment has no solution for a task └── TaskError (LookupError)
@@ -95,6 +96,10 @@ class ToolError(AgentGymError, ValueError):
 
 class InfrastructureError(AgentGymError, RuntimeError):
     """A failure around the model (database, sandbox, network), never the model's fault."""
+
+
+class ScriptFailed(AgentGymError, RuntimeError):
+    """A scripted player, such as `Env.solution`, raised an error or cannot continue."""
 
 
 class UsageError(AgentGymError, ValueError):

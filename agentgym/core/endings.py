@@ -18,7 +18,7 @@ class Ending(StrEnum):
     TRUNCATED = "truncated"
     """A limit was reached."""
     FAILED = "failed"
-    """The task is broken, or something around the model broke. Never rewarded, never trained on."""
+    """The task or the script is broken, or something around the model broke. Never rewarded, never trained on."""
 
 
 class Reason(StrEnum):
@@ -48,6 +48,8 @@ class Reason(StrEnum):
     """A tool did not return in time."""
     BROKEN_TASK = "broken_task"
     """The task cannot be graded: its own gold fails, or something it needs is missing."""
+    SCRIPT_FAILED = "script_failed"
+    """The scripted player raised an error or could not continue."""
     CANCELLED = "cancelled"
 
     @property
@@ -71,6 +73,7 @@ _ENDING_OF = {
     Reason.STEP_TIME: Ending.FAILED,
     Reason.TOOL_TIME: Ending.FAILED,
     Reason.BROKEN_TASK: Ending.FAILED,
+    Reason.SCRIPT_FAILED: Ending.FAILED,
     Reason.CANCELLED: Ending.FAILED,
 }
 

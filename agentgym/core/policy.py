@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-from agentgym.base.errors import UsageError
+from agentgym.base.errors import BrokenTask, InfrastructureError, ScriptFailed, UsageError
 from agentgym.core.dialects.base import Dialect
 from agentgym.core.endings import Reason
 from agentgym.core.engine.spaces import Action, ActionSpace, Finish, action_message
 from agentgym.core.engine.steps import Solution, StepResult
 from agentgym.core.engine.threads import blocking, blocks
 from agentgym.core.env import Env
+from agentgym.core.foreign import describe, place_of
 from agentgym.core.messages import Message, ToolCall, assistant, with_call_ids
 from agentgym.core.task import Task
 from agentgym.core.toolset import Tool, ToolOptions, Toolset
@@ -37,6 +39,17 @@ def solution_player(env: Env, task: Task) -> Solution:
     return env.solution(task)
 
 
+@contextmanager
+def _failing_as_script() -> Iterator[None]:
+    """Turn errors of a script into `ScriptFailed`, except those about the task, the caller or the infrastructure."""
+    try:
+        yield
+    except (BrokenTask, EndEpisode, InfrastructureError, ScriptFailed, UsageError):
+        raise
+    except Exception as error:
+        raise ScriptFailed(f"the script cannot continue: {describe(error)}{place_of(error)}") from error
+
+
 class Script(Generic[M]):
     """Takes moves one at a time.
 
@@ -49,14 +62,19 @@ class Script(Generic[M]):
         self._started = False
 
     def next_move(self, observation: list[Message]) -> M | None:
-        """Return the next move, given the messages since the last one; `None` at the end of the script."""
-        try:
-            if self._started and isinstance(self._moves, Generator):
-                return self._moves.send(observation)
-            self._started = True
-            return next(self._moves)
-        except StopIteration:
-            return None
+        """Return the next move, given the messages since the last one; `None` at the end of the script.
+
+        Raises:
+            ScriptFailed: The script raised an error of its own.
+        """
+        with _failing_as_script():
+            try:
+                if self._started and isinstance(self._moves, Generator):
+                    return self._moves.send(observation)
+                self._started = True
+                return next(self._moves)
+            except StopIteration:
+                return None
 
 
 def as_action(env: Env, move: Move) -> Action:
@@ -350,7 +368,8 @@ class _Scripted:
 
     def _next(self, observation: list[Message]) -> Any:
         if self._script is None:
-            self._script = Script(self._make(self._env, self._env.task))
+            with _failing_as_script():
+                self._script = Script(self._make(self._env, self._env.task))
         return self._script.next_move(observation)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any, Self
 
-from agentgym.base.errors import InfrastructureError, UsageError
+from agentgym.base.errors import BrokenTask, InfrastructureError, ScriptFailed, UsageError
 from agentgym.base.fields import is_count, is_counts, is_number, is_numbers
 from agentgym.core.dialects.text import THINK
 from agentgym.core.endings import Reason
@@ -30,7 +30,7 @@ PATIENCE = 4
 
 
 async def asked(question: Any, policy: str) -> Any:
-    """Await a policy. Its exceptions become `InfrastructureError`, except for the caller's mistakes."""
+    """Await a policy. Its exceptions become `InfrastructureError`, except those that name another cause."""
     try:
         return await apart(_answer(question, policy))
     finally:
@@ -42,7 +42,7 @@ async def _answer(question: Any, policy: str) -> Any:
     task = running_task()
     try:
         return await question
-    except (EndEpisode, UsageError, InfrastructureError, TimeoutError):
+    except (BrokenTask, EndEpisode, InfrastructureError, ScriptFailed, TimeoutError, UsageError):
         raise
     except BaseException as error:
         if ends_work(error, task):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import inf
 from typing import Protocol, TypeVar
 
-from agentgym.base.errors import BrokenTask, InfrastructureError, ToolError
+from agentgym.base.errors import BrokenTask, InfrastructureError, ScriptFailed, ToolError
 from agentgym.core.endings import Reason
 from agentgym.core.engine.spaces import Action, Finish, finish_of, finished
 from agentgym.core.engine.steps import details_in
@@ -105,6 +105,8 @@ class Episode:
         """Return the component that failed."""
         if isinstance(error, BrokenTask):
             return Component.TASK
+        if isinstance(error, ScriptFailed):
+            return Component.SCRIPT
         return Component.WORKER if isinstance(error, WorkerLost) else self._component
 
     def _is_stuck(self, error: BaseException) -> bool:
@@ -301,4 +303,6 @@ def reason_of(error: BaseException) -> Reason:
     """Return why a failed episode ended."""
     if isinstance(error, BrokenTask):
         return Reason.BROKEN_TASK
+    if isinstance(error, ScriptFailed):
+        return Reason.SCRIPT_FAILED
     return error.reason if isinstance(error, OutOfTime) else Reason.INFRASTRUCTURE

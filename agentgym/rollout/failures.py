@@ -32,6 +32,8 @@ class Component(StrEnum):
     """The process or node that ran the environment died."""
     TASK = "task"
     """The task itself is broken."""
+    SCRIPT = "script"
+    """The scripted player failed."""
 
 
 class WorkerLost(InfrastructureError):
@@ -120,8 +122,8 @@ class Tally:
         """
         self.tries += 1
         self.failed[component.value] += 1
-        if component is Component.TASK:
-            return  # a broken task says nothing about an outage
+        if component in (Component.TASK, Component.SCRIPT):
+            return  # a broken task or script says nothing about an outage
         self._latest.append((component.value, error))
         if self._breaker is not None and len(self._latest) == self._window:
             failures = [entry for entry in self._latest if entry is not None]

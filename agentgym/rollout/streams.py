@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from agentgym.base.errors import BrokenTask, InfrastructureError, UsageError
+from agentgym.base.errors import BrokenTask, InfrastructureError, ScriptFailed, UsageError
 from agentgym.core.foreign import caught, contained_tasks, describe, ends_work
 from agentgym.core.policy import Policy
 from agentgym.core.trajectory import Trajectory
@@ -101,8 +101,8 @@ class Rollout:
 
         Any exception of an environment or a policy, even `SystemExit`, fails one try at one episode. Only
         `UsageError`, `TaskError` and the errors that `failures` raises propagate. A `BrokenTask` propagates only if
-        the limits are strict; otherwise it fails the episodes of that task without a retry. Close the generator
-        (`contextlib.aclosing`) to cancel the remaining episodes.
+        the limits are strict; otherwise it fails the episodes of that task without a retry. So does a `ScriptFailed`.
+        Close the generator (`contextlib.aclosing`) to cancel the remaining episodes.
 
         Args:
             jobs: The jobs to run; consumed as slots become free, so the iterable may be endless.
@@ -161,7 +161,8 @@ class Rollout:
                 self.tally.succeeded()
                 return outcome
             is_broken = isinstance(outcome, BrokenTask) and not self.limits.strict
-            if not is_broken and (
+            is_final = is_broken or isinstance(outcome, ScriptFailed)
+            if not is_final and (
                 is_callers_mistake(outcome) or (isinstance(outcome, KeyboardInterrupt) and ends_work(outcome, None))
             ):
                 raise outcome
@@ -170,7 +171,7 @@ class Rollout:
                 lost += 1
             else:
                 failures += 1
-            if is_broken or failures > self.limits.retries:
+            if is_final or failures > self.limits.retries:
                 return self._given_up(episode.failed(outcome))
             # Lost workers do not lengthen the wait: the next try has another worker.
             await asyncio.sleep(self.failures.backoff.wait_s(max(failures, 1), draw))

@@ -120,7 +120,19 @@ class BrowserTools(Env):
         return self._act("double_click_at", {"x": x, "y": y}, lambda page: page.click_at(x, y, double=True))
 
     @tool
-    def drag(self, x1: float, y1: float, x2: float, y2: float) -> str | Pictured:
+    def hover_at(self, x: float, y: float) -> str | Pictured:
+        """Move the mouse to a point of the page.
+
+        Args:
+            x: Pixels from the left.
+            y: Pixels from the top.
+        """
+        return self._act("hover_at", {"x": x, "y": y}, lambda page: page.move_to(x, y))
+
+    @tool
+    def drag(
+        self, x1: float, y1: float, x2: float, y2: float, through: list[list[float]] | None = None
+    ) -> str | Pictured:
         """Drag the mouse from one point to another.
 
         Args:
@@ -128,8 +140,19 @@ class BrowserTools(Env):
             y1: Start, pixels from the top.
             x2: End, pixels from the left.
             y2: End, pixels from the top.
+            through: Points to pass on the way, such as [[30, 40], [50, 60]]; by default a straight line.
         """
-        return self._act("drag", {}, lambda page: page.drag(x1, y1, x2, y2))
+        return self._act("drag", {}, lambda page: page.drag(x1, y1, x2, y2, through or ()))
+
+    @tool
+    def select_text(self, text: str, ref: str = "") -> str | Pictured:
+        """Select a text on the page, as with the mouse.
+
+        Args:
+            text: The text.
+            ref: Ref of the element that shows it; by default, the first place on the page.
+        """
+        return self._act("select_text", {"text": text}, lambda page: page.select_text(text, ref or None))
 
     @tool
     def type_text(self, text: str) -> str | Pictured:
@@ -150,14 +173,17 @@ class BrowserTools(Env):
         return self._act("press", {"key": key}, lambda page: page.press(key))
 
     @tool
-    def scroll(self, direction: Literal["up", "down", "left", "right"], ref: str = "") -> str | Pictured:
-        """Scroll by almost one screen.
+    def scroll(
+        self, direction: Literal["up", "down", "left", "right"], ref: str = "", screens: float = 0.8
+    ) -> str | Pictured:
+        """Scroll the page or a part of it.
 
         Args:
             direction: Direction to scroll in.
             ref: Ref of the element to scroll; by default, the page.
+            screens: How far, as a share of what is visible; at most 100, which reaches the end.
         """
-        return self._act("scroll", {}, lambda page: page.scroll(direction, ref=ref or None))
+        return self._act("scroll", {}, lambda page: page.scroll(direction, screens, ref or None))
 
     @tool
     def goto(self, address: str) -> str | Pictured:

@@ -12,10 +12,12 @@ from urllib.parse import urlsplit
 
 from agentgym.base.choices import one_of
 from agentgym.base.errors import UsageError
+from agentgym.core.engine.steps import Solution
 from agentgym.core.messages import Pictured, ToolCall
 from agentgym.core.rewards import OUTCOME, Channel
 from agentgym.envs.web.acting import BrowserTools, as_infrastructure_failure
 from agentgym.envs.web.observing import show_view, with_picture
+from agentgym.envs.web.pointing import with_points
 from agentgym.tools.browser import BrowserOptions, SessionOptions, default_pool
 
 Observe = Literal["changes", "whole"]
@@ -23,7 +25,8 @@ Screenshots = Literal["none", "plain", "marks"]
 Actions = Literal["refs", "pixels", "both"]
 
 _REFS = ("click", "double_click", "type", "select", "hover", "upload")
-_PIXELS = ("click_at", "double_click_at", "drag", "type_text")
+_PIXELS = ("click_at", "double_click_at", "hover_at", "drag", "type_text", "select")
+"""Lists of options open outside the page, where no point is: `select` takes their refs."""
 _HOW: Mapping[Actions, str] = {
     "refs": "Act on elements by their refs.",
     "pixels": "Act on points of the page, in pixels from its top left corner.",
@@ -62,6 +65,8 @@ class BrowserEnv(BrowserTools):
     max_turns = 30
     endings: tuple[str, ...] = ("finish", "answer")
     """Tools that report the end of the task."""
+    needed: tuple[str, ...] = ()
+    """Tools to offer besides those of `actions`."""
     unneeded: tuple[str, ...] = ()
     """Tools that are offered only if requested by name."""
 
@@ -88,9 +93,9 @@ class BrowserEnv(BrowserTools):
         **kwargs: Any,
     ):
         one_of("actions", actions, get_args(Actions))
-        acting = (*(_REFS if actions != "pixels" else ()), *(_PIXELS if actions != "refs" else ()))
+        acting = (*(_REFS if actions != "pixels" else ()), *(_PIXELS if actions != "refs" else ()), *self.needed)
         offered = [name for name in (*acting, *_COMMON, *self.endings) if name not in self.unneeded]
-        self.tools = type(self).tools.only(*(offer or offered))
+        self.tools = type(self).tools.only(*dict.fromkeys(offer or offered))
         super().__init__(**kwargs)
         self.system_prompt = self.system_prompt.replace(_HOW["refs"], _HOW[actions])
         if actions == "pixels" and self.example_call is not None:
@@ -135,6 +140,10 @@ class BrowserEnv(BrowserTools):
         """Open a fresh browser context for sites that others run, whose pages are not trusted."""
         hosts = tuple(sorted({urlsplit(origin).hostname or "" for origin in allowed}))
         self._open(allowed=allowed, reachable=hosts, **more)
+
+    def _in_tools(self, moves: Solution) -> Solution:
+        """Return a solution that acts on elements in the tools on offer: refs, or points."""
+        return moves if "click" in self.tools.names else with_points(moves, self._page)
 
     def _leave(self) -> None:
         session, self._session, self._view = self._session, None, None

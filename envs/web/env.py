@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentgym.base.errors import InfrastructureError, TaskError, UsageError
+from agentgym.base.errors import BrokenTask, InfrastructureError, NoSolution, TaskError, ToolError, UsageError
 from agentgym.core.answers.numbers import read_number
 from agentgym.core.answers.texts import fold
 from agentgym.core.answers.written import text_decision
@@ -318,7 +318,10 @@ class WebEnv(BrowserEnv):
         """Take the steps of the plan, then call `finish`."""
         plan = task.gold.get("plan")
         if plan is None:
-            raise UsageError(f"task {task.id!r} comes from a file, which has no demonstrations")
+            raise NoSolution(f"task {task.id!r} comes from a file, which has no demonstrations")
+        yield from self._in_tools(self._play(plan))
+
+    def _play(self, plan: Sequence[Step]) -> Solution:
         for step in plan[self._next_step :]:
             if self._view is not None:
                 yield call_for(step, self._view)
@@ -349,8 +352,11 @@ class WebEnv(BrowserEnv):
         steps = int(Random(task.hash).uniform(low, high) * len(plan))
         for step in plan[:steps]:
             self._view = self._page.view()
-            call = call_for(step, self._view)
-            self.tools.get(call.name).bound_to(self)(**call.arguments)
+            try:
+                call = call_for(step, self._view)
+                type(self).tools.get(call.name).bound_to(self)(**call.arguments)
+            except (TaskError, ToolError) as problem:
+                raise BrokenTask(f"the plan of {task.id!r} fails: {problem}") from problem
         self._channels.update(self._zeros)
         self._next_step = steps
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.base.errors import UsageError
+from agentgym.base.errors import ScriptFailed, UsageError
 from agentgym.core.dialects.hermes import Hermes
 from agentgym.core.engine.spaces import Action
 from agentgym.core.engine.steps import Solution
@@ -112,7 +112,7 @@ def test_a_generator_is_sent_the_observation_of_each_move():
 
     script = Script(moves())
     assert [script.next_move([user(text)]) for text in ("opening", "first")] == ["one", "two"]
-    with pytest.raises(OSError, match="no disk"):
+    with pytest.raises(ScriptFailed, match="OSError: no disk"):
         script.next_move([user("second")])
     assert observations == [[user("first")], [user("second")]]
 

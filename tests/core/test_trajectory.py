@@ -315,7 +315,7 @@ def test_the_outcome_sums_over_turns_and_1_is_a_success():
 
 def test_only_infrastructure_endings_fail_and_never_count_as_success():
     failures = {Reason.INFRASTRUCTURE, Reason.RESET_TIME, Reason.STEP_TIME, Reason.TOOL_TIME}
-    failures |= {Reason.BROKEN_TASK, Reason.CANCELLED}
+    failures |= {Reason.BROKEN_TASK, Reason.SCRIPT_FAILED, Reason.CANCELLED}
     assert (
         differing(lambda reason: record(reason=reason).failed, [(reason, reason in failures) for reason in Reason])
         == []

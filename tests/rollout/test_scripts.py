@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.base.errors import UsageError
+from agentgym.base.errors import BrokenTask, InfrastructureError, TaskError, ToolError, UsageError
 from agentgym.core.endings import Reason
 from agentgym.core.env import Env
 from agentgym.core.policy import EndEpisode, ScriptedPolicy, solution_player
@@ -64,3 +64,39 @@ def test_a_script_that_processes_cannot_import_is_refused():
 
     with pytest.raises(UsageError, match=r"the script .* cannot be sent to another process.*use workers='threads'"):
         play_groups(COUNTER, groups(1), ScriptedPolicy(script), "processes")
+
+
+@dataclass(frozen=True)
+class Breaking:
+    """A script that adds a line to a file and raises an error after its first move."""
+
+    error: Exception
+    log: Path
+
+    def __call__(self, env: Env, task: Task) -> Generator[Any, Any, None]:
+        with self.log.open("a") as log:
+            log.write("begun\n")
+        yield next(iter(solution_player(env, task)))
+        raise self.error
+
+
+BREAKING = [
+    (ValueError("no such button"), Reason.SCRIPT_FAILED, "script", 1),
+    (StopIteration("StopIteration"), Reason.SCRIPT_FAILED, "script", 1),
+    (TaskError("a plan cannot continue"), Reason.SCRIPT_FAILED, "script", 1),
+    (ToolError("no element 'e9'"), Reason.SCRIPT_FAILED, "script", 1),
+    (BrokenTask("no gold"), Reason.BROKEN_TASK, "task", 1),
+    (InfrastructureError("the browser is gone"), Reason.INFRASTRUCTURE, "policy", 3),
+]
+
+
+@pytest.mark.parametrize("workers", ["inline", "processes"])
+def test_a_failed_script_is_neither_retried_nor_called_infrastructure(tmp_path: Path, workers: str):
+    for number, (error, reason, component, tries) in enumerate(BREAKING):
+        log = tmp_path / str(number)
+        script = ScriptedPolicy(Breaking(error, log))
+        [trajectory] = play_groups(COUNTER, groups(1), script, workers, retries=2)
+        assert (trajectory.reason, trajectory.component) == (reason, component), error
+        assert (trajectory.failed, trajectory.reward) == (True, 0.0)
+        assert str(error) in (trajectory.error or "")
+        assert len(log.read_text().split()) == tries

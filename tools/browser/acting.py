@@ -43,18 +43,22 @@ class Target:
         return self.node.line()[:120]
 
 
-async def locate(tab: Tab, view: View, ref: str, visible: bool = True) -> Target:
-    """Find a ref's element and scroll it into view; a `PageError` says why it cannot be acted on."""
+async def locate(tab: Tab, view: View, ref: str, visible: bool = True, enabled: bool = True) -> Target:
+    """Find a ref's element, and scroll it into view if it must be `visible`.
+
+    Raises:
+        PageError: It cannot be acted on; the message says why.
+    """
     node = view.node(ref)
     locator = tab.locator(node.handle)
     # Checked first, as everything else waits for the element to appear.
     if not await locator.count():
         raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
-    facts = await locator.evaluate(script("locate.js"), timeout=SLOW_MS)
+    facts = await locator.evaluate(script("locate.js"), not visible, timeout=SLOW_MS)
     problem = facts["problem"]
     if problem == "gone":
         raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
-    if problem == "disabled":
+    if problem == "disabled" and enabled:
         raise PageError(f"{node.line()[:120]} is disabled")
     if problem and visible:
         what = f"covered by {facts['cover']}; act on that first" if problem == "covered" else "not visible"
@@ -186,10 +190,19 @@ def _unescaped(text: str) -> str:
     return ESCAPE.sub(plain, text) if "\\" in text else text
 
 
+MAX_TEXT = 20_000
+SELECTED = f"""(({{activeElement: field}}) => (field && field.type === "password" ? "" :
+  field && field.selectionStart != null ? field.value.slice(field.selectionStart, field.selectionEnd) :
+  String(getSelection())).slice(0, {MAX_TEXT}))(document)"""
+"""The selected text of the page or of the focused field."""
+APART = """document.querySelectorAll("br:not([role], [contenteditable] *)").forEach(
+  (line) => line.setAttribute("role", "presentation"))"""
+"""Keeps the texts around line breaks apart: a snapshot joins them around an element without a role."""
 FACTS = (
-    "({title: document.title.slice(0, 300), elements: document.getElementsByTagName('*').length,"
+    f"({APART}, "
+    "{title: document.title.slice(0, 300), elements: document.getElementsByTagName('*').length,"
     " top: Math.round(scrollY), height: document.scrollingElement ? document.scrollingElement.scrollHeight : 0,"
-    " window: innerHeight})"
+    f" window: innerHeight, selected: {SELECTED}}})"
 )
 TOO_LARGE = "the page is very large: only the visible part is shown; scroll to see more"
 
@@ -214,7 +227,8 @@ async def look(tab: Tab, numbering: Numbering, options: SessionOptions, boxes: b
             await tab.interrupt()
     if nodes is None:
         nodes, note = await _in_sight(tab, numbering, options.look_s), TOO_LARGE
-    return View(url=tab.page.url, title=facts["title"], nodes=nodes, scroll=_scroll(facts), note=note)
+    selected, scroll = facts["selected"], _scroll(facts)
+    return View(url=tab.page.url, title=facts["title"], nodes=nodes, selected=selected, scroll=scroll, note=note)
 
 
 async def _in_sight(tab: Tab, numbering: Numbering, seconds: float) -> tuple[ViewNode, ...]:
@@ -241,7 +255,6 @@ def _scroll(facts: dict[str, Any]) -> str:
     return f"Scroll: {facts['top']} px above, {max(below, 0)} px below the visible part"
 
 
-MAX_TEXT = 20_000
 CLOSE_S = 5.0
 GONE = re.compile(
     r"has been closed|Target closed|crashed|disconnected|Connection closed|not open for writing|os error", re.IGNORECASE
@@ -270,6 +283,7 @@ class Acting:
         self._lock = asyncio.Lock()
         self._closed = False
         self._failure = ""
+        self._copied = ""
 
     @property
     def closed(self) -> bool:
@@ -389,14 +403,20 @@ class Acting:
             self._lost(f"{problem}, although its pages are known to be fast")
             raise InfrastructureError(self._failure)
 
-    async def _on(self, tab: Tab, ref: str, visible: bool = True) -> Target:
+    def _node(self, tab: Tab, ref: str) -> ViewNode:
+        """Return the node of a ref. Raises `PageError` if the ref is unknown or from another page."""
         view = self._view
         if view is None or self._viewed is not tab:
             raise PageError("this page has not been viewed yet; look first to get refs")
-        view.node(ref)
+        node = view.node(ref)
         if self._viewed_document != tab.documents:
             raise PageError(f"the tab shows a different page now: {CHANGED}")
-        return await locate(tab, view, ref, visible)
+        return node
+
+    async def _on(self, tab: Tab, ref: str, visible: bool = True, enabled: bool = True) -> Target:
+        self._node(tab, ref)
+        assert self._view is not None
+        return await locate(tab, self._view, ref, visible, enabled)
 
     async def _look(self, boxes: bool = False) -> View:
         """Take a view and store it."""
@@ -409,7 +429,8 @@ class Acting:
         tabs = tuple(other.page.url for other in self._windows.tabs)
         self._view = View(
             url=view.url, title=view.title, nodes=view.nodes, tabs=tabs, tab=self._windows.current,
-            notices=() if boxes else self._windows.take_notices(), scroll=view.scroll, note=view.note,
+            notices=() if boxes else self._windows.take_notices(), selected=view.selected, scroll=view.scroll,
+            note=view.note,
         )  # fmt: skip
         return self._view
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from agentgym.tools.browser.acting import SLOW_MS, Acting, Target, bounded_text, choose
+from agentgym.tools.browser.acting import SELECTED, SLOW_MS, Acting, Target, bounded_text, choose
 from agentgym.tools.browser.bridge import bridged
 from agentgym.tools.browser.options import PageError
-from agentgym.tools.browser.tab import Tab
+from agentgym.tools.browser.tab import Tab, script
 
 Button = Literal["left", "middle", "right"]
 Direction = Literal["up", "down", "left", "right"]
@@ -26,6 +26,7 @@ FORMS = {
     "range": "50",
     "color": "#ff8800",
 }
+SELECT_ALL = "(field) => { field.focus(); field.select ? field.select() : getSelection().selectAllChildren(field); }"
 SCROLL = """(element, [dx, dy]) => {
   let node = element;
   const can = (n) => (dy ? n.scrollHeight > n.clientHeight : n.scrollWidth > n.clientWidth)
@@ -54,13 +55,22 @@ class ElementActions(Acting):
 
     @bridged
     async def fill(self, ref: str, text: str) -> None:
-        """Replace the content of a text field."""
+        """Replace the content of a text field, one key at a time; text of several lines is pasted."""
 
         async def work(tab: Tab) -> None:
             target = self._editable(await self._on(tab, ref))
-            await target.locator.fill(bounded_text(text), force=True, timeout=SLOW_MS)
-            if (form := FORMS.get(target.facts["type"])) and await target.locator.input_value() != text:
-                raise PageError(f"{target.label} does not accept {text[:80]!r}; the format is {form}")
+            if (form := FORMS.get(target.facts["type"])) is not None:
+                await target.locator.fill(bounded_text(text), force=True, timeout=SLOW_MS)
+                if await target.locator.input_value() != text:
+                    raise PageError(f"{target.label} does not accept {text[:80]!r}; the format is {form}")
+                return
+            await target.locator.evaluate(SELECT_ALL, timeout=SLOW_MS)
+            if not text:
+                await self._key(tab, "Delete")
+            elif "\n" in text:
+                await tab.page.keyboard.insert_text(bounded_text(text))
+            else:
+                await self._type(tab, text)
 
         await self._act(work)
 
@@ -118,6 +128,35 @@ class ElementActions(Acting):
         await self._act(work)
 
     @bridged
+    async def select_text(self, text: str, ref: str | None = None) -> None:
+        """Select the first occurrence of a text on the page, or in an element; whole words come first."""
+
+        async def work(tab: Tab) -> None:
+            element = tab.page.locator("body")
+            if ref is not None:
+                element = (await self._on(tab, ref, visible=False, enabled=False)).locator
+            if not await element.evaluate(script("select.js"), text, timeout=SLOW_MS):
+                raise PageError(f"the text {text[:80]!r} is not there; give it as the page shows it")
+
+        await self._act(work)
+
+    @bridged
+    async def spot(self, ref: str) -> dict[str, Any]:
+        """Return the point to click on an element, without scrolling. Never expose it to models.
+
+        Returns:
+            `x` and `y`, in pixels of the element's own frame; `problem`, empty if the point can be clicked; `away`, the
+            direction to scroll in until the element appears; the `type` of an input; the `left` of the element.
+        """
+        async with self._lock:
+            self._check()
+            tab = self._windows.tab
+            locator = tab.locator(self._node(tab, ref).handle)
+            return await self._guarded(
+                locator.evaluate(script("locate.js"), True, timeout=SLOW_MS), self.options.deadline
+            )
+
+    @bridged
     async def scroll(self, direction: Direction, amount: float = 0.8, ref: str | None = None) -> None:
         """Scroll the page, or an element's nearest scrollable ancestor, by `amount` of the visible height or width."""
         if direction not in WAYS:
@@ -130,7 +169,7 @@ class ElementActions(Acting):
             # Before and after: a page with infinite scrolling is notified when its end enters or leaves the viewport.
             await tab.draw()
             if ref is not None:
-                target = await self._on(tab, ref, visible=False)
+                target = await self._on(tab, ref, visible=False, enabled=False)
                 scrolled = await target.locator.evaluate(SCROLL, step, timeout=SLOW_MS)
             else:
                 scrolled = await tab.ask(f"({SCROLL})(document.scrollingElement, {step})")
@@ -185,8 +224,15 @@ class ElementActions(Acting):
             await tab.page.keyboard.insert_text(bounded_text(text))
 
     async def _key(self, tab: Tab, key: str) -> None:
+        """Press a key. The clipboard is the session's own: that of the browser is shared with other sessions."""
         from playwright.async_api import Error
 
+        shortcut = key.lower()
+        if shortcut == "control+v":
+            await tab.page.keyboard.insert_text(self._copied)
+            return
+        if shortcut in ("control+c", "control+x"):
+            self._copied = await tab.ask(SELECTED)
         try:
             await tab.page.keyboard.press(key)
         except Error as problem:

@@ -79,17 +79,21 @@ class PixelActions(Acting):
         await self._act(lambda tab: tab.move_mouse(x, y))
 
     @bridged
-    async def drag(self, x1: float, y1: float, x2: float, y2: float) -> None:
-        """Press the mouse at one position, move to another and release."""
-        self._inside(x1, y1)
-        self._inside(x2, y2)
+    async def drag(self, x1: float, y1: float, x2: float, y2: float, through: Sequence[Sequence[float]] = ()) -> None:
+        """Press the mouse at one position, move to another, `through` the points between, and release."""
+        if any(len(point) != 2 for point in through):
+            raise PageError(f"points have two numbers, such as [30, 40], not {list(through)!r}")
+        points = [*((x, y) for x, y in through), (x2, y2)]
+        for x, y in [(x1, y1), *points]:
+            self._inside(x, y)
 
         async def work(tab: Tab) -> None:
             mouse = tab.page.mouse
             await tab.move_mouse(x1, y1)
             await mouse.down()
-            # Playwright uses one of the page's timers to detect whether this drags something.
-            await tab.live_through(mouse.move(x2, y2, steps=STEPS))
+            for x, y in points:
+                # Playwright uses one of the page's timers to detect whether this drags something.
+                await tab.live_through(mouse.move(x, y, steps=max(STEPS // len(points), 1)))
             await mouse.up()
 
         await self._act(work)

@@ -56,7 +56,10 @@ class ViewNode:
 
 @dataclass(frozen=True)
 class View:
-    """A page at one moment. `notices` report what happened since the previous view (dialogs, downloads, tabs)."""
+    """A page at one moment.
+
+    `notices` report what happened since the previous view (dialogs, downloads, tabs); `selected` is the selected text.
+    """
 
     url: str
     title: str
@@ -64,17 +67,20 @@ class View:
     tabs: tuple[str, ...] = ()
     tab: int = 0
     notices: tuple[str, ...] = ()
+    selected: str = ""
     scroll: str = ""
     note: str = ""
 
     @cached_property
     def header(self) -> str:
-        """The title, URL, tabs, scroll position and notices."""
+        """The title, URL, tabs, selected text, scroll position and notices."""
         lines = [f"Page: {self.title or '(no title)'}", f"URL: {self.url}"]
         if len(self.tabs) > 1:
             lines += [
                 f"Tab {index}{' (this one)' if index == self.tab else ''}: {url}" for index, url in enumerate(self.tabs)
             ]
+        if self.selected.strip():
+            lines.append(f'Selected: "{_clipped(self.selected, MAX_NAME)}"')
         lines += [part for part in (self.scroll, self.note) if part]
         return "\n".join(lines + [f"Notice: {notice}" for notice in self.notices])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
@@ -18,7 +18,7 @@ from agentgym.core.engine.drive import start_on_loop
 from agentgym.core.engine.threads import blocking
 from agentgym.core.env import Env
 from agentgym.core.foreign import describe
-from agentgym.core.messages import Message
+from agentgym.core.policy import Script
 from agentgym.core.task import Task, may_be_same
 from agentgym.interop.served.wire import GONE, error_data, keyed_hash, move_data, task_data
 
@@ -51,7 +51,7 @@ class EnvSession:
         self.name, self._env, self._key = name, env, key
         self._turn = asyncio.Lock()
         self._number, self._last = 0, {}
-        self._attempt: Generator[Any, list[Message], None] | None = None
+        self._attempt: Script[Any] | None = None
         self._on_loop: Future[Any] | None = None
         self.used_at = time.monotonic()
         self.over = ""
@@ -197,27 +197,21 @@ class EnvSession:
     def _begin_attempt(self, content: Content) -> dict[str, Any]:
         makers = {"solution": self._env.solution, "failing": self._env.failing}
         make = named("attempt", content.get("kind"), makers)
-        self._attempt = make(self._revealed(content))
+        moves = make(self._revealed(content))
+        self._attempt = None if moves is None else Script(moves)
         return {}
 
     def _move(self, content: Content) -> dict[str, Any]:
         attempt = self._attempt
         if attempt is None:
             raise UsageError("no attempt has begun")
-        return move_data(_next(attempt, content.get("observation")))
+        return move_data(attempt.next_move(content.get("observation") or []))
 
     def _revealed(self, content: Content) -> Task:
         """Return the task whose solution is requested. Raises `UsageError` unless clients may see it."""
         if self._key is not None:
             raise UsageError("this server does not reveal solutions; start it with --reveal")
         return self._env.tasks.find(str(content.get("task")))
-
-
-def _next(attempt: Generator[Any, list[Message], None], observation: Any) -> Any:
-    try:
-        return next(attempt) if observation is None else attempt.send(observation)
-    except StopIteration:
-        return None
 
 
 def _step_data(step: tuple[Any, ...]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from statistics import fmean, median
 from typing import Any
 
 from agentgym.base.errors import UsageError
+from agentgym.core.endings import Reason
 from agentgym.core.policy import ScriptedPolicy
 from agentgym.core.task import Task
 from agentgym.core.trajectory import Trajectory
@@ -62,7 +63,8 @@ def check_gold(
 
 def _fault(trajectory: Trajectory) -> GoldFault:
     if trajectory.failed:
-        return GoldFault(trajectory.task_id, f"{trajectory.reason}: {trajectory.error}", failed=True)
+        failed = trajectory.reason is not Reason.SCRIPT_FAILED
+        return GoldFault(trajectory.task_id, f"{trajectory.reason}: {trajectory.error}", failed=failed)
     reason = f"the solution got outcome {trajectory.outcome:g} ({trajectory.reason})"
     return GoldFault(trajectory.task_id, reason, failed=False)
 

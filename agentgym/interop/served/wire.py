@@ -20,7 +20,15 @@ from gymnasium.error import ResetNeeded
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json, to_json, to_jsonable_python
 
-from agentgym.base.errors import AgentGymError, BrokenTask, InfrastructureError, NoSolution, TaskError, UsageError
+from agentgym.base.errors import (
+    AgentGymError,
+    BrokenTask,
+    InfrastructureError,
+    NoSolution,
+    ScriptFailed,
+    TaskError,
+    UsageError,
+)
 from agentgym.core.endings import Ending, Reason
 from agentgym.core.engine.steps import StepResult, as_data, finite, plain_data
 from agentgym.core.env import Env
@@ -50,6 +58,7 @@ _KINDS: Mapping[str, type[Exception]] = {
     "task": TaskError,
     "no_solution": NoSolution,
     "usage": UsageError,
+    "script": ScriptFailed,
     "infrastructure": InfrastructureError,
 }
 """Error classes by kind; subclasses come before their bases."""

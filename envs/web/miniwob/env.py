@@ -6,7 +6,6 @@ instead.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,122 +20,19 @@ from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.core.task import Task, TaskSource
 from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
+from agentgym.envs.web.miniwob.page_script import ASKED, SAY, STATE, start_script
 from agentgym.envs.web.miniwob.solutions.registry import Sight, load_solutions
 from agentgym.procedural import Wording
 from agentgym.tasks.miniwob import MiniWoBTasks
 from agentgym.tasks.web.sites import SiteServer
-
-_ICONS = {
-    ".alink": ("link", ""),
-    ".trash": ("button", "Delete"),
-    ".star": ("button", "Star"),
-    "#open-search": ("button", "Search"),
-    "#search-cancel, #close-email, #close-reply, #close-forward": ("button", "Back"),
-    "#send-reply, #send-forward": ("button", "Send"),
-    ".email-reply": ("button", "Reply"),
-    ".email-forward": ("button", "Forward"),
-    "input.forward-sender": ("textbox", "to"),
-    "#area > textarea": ("textbox", "text area"),
-    "#reply-text, #forward-text": ("textbox", "message"),
-    ".controls .reply": ("button", "Reply"),
-    ".controls .retweet": ("button", "Retweet"),
-    ".controls .like": ("button", "Like"),
-    ".controls span.share": ("button", "Share"),
-    ".controls .more": ("button", "More"),
-    ".controls li": ("button", ""),
-    "#contact a": ("link", ""),
-    ".food-order .add": ("button", "+"),
-    ".food-order .remove": ("button", "-"),
-    "[id^=ttt-]": ("button", "empty"),
-    ".mark-x": ("button", "X"),
-    ".mark-o": ("button", "O"),
-    "#area .color, #area > span[data-color]": ("button", "$look"),
-    "#area > span.selected": ("button", "$look, selected"),
-    ".ui-slider-handle": ("slider", "handle $place"),
-    ".ui-spinner-up": ("button", "Increase"),
-    ".ui-spinner-down": ("button", "Decrease"),
-    ".ui-datepicker-prev, .ui-datepicker-next": ("button", ""),
-    ".ui-submit, #area .final": ("button", ""),
-    ".filetree span.folder": ("button", "$text, folder"),
-    ".filetree span.file": ("button", "$text, file"),
-    ".ql-bold": ("button", "Bold"),
-    ".ql-italic": ("button", "Italic"),
-    ".ql-underline": ("button", "Underline"),
-    "#area .half-hour": ("img", "$place"),
-    ".ui-draggable, .ui-sortable-handle": ("img", "$text, $place"),
-    "#area svg:not(#divWheel *) :is(circle, rect, ellipse, polygon, line, text)": ("img", "$shape"),
-    "svg .plot-point": ("button", "$shape"),
-}
-"""Role and name by selector; an empty name means the element's own text. The script below fills in `$...`."""
-
-_WORDS = """
-window.sayInWords = () => {
-  const place = (e) => {
-    const b = e.getBoundingClientRect();
-    const [width, height, x, y] = [b.width, b.height, b.x + b.width / 2, b.y + b.height / 2].map(Math.round);
-    return `${width}x${height} at ${x},${y}`;
-  };
-  const colour = (e) => {
-    const own = e.getAttribute('fill') || e.style.fill || getComputedStyle(e).fill;
-    return own === 'none' || own === 'transparent' ? e.getAttribute('stroke') || 'empty' : own;
-  };
-  const words = {
-    $look: (e) => e.style.backgroundColor,
-    $place: place,
-    $text: (e) => e.innerText.trim(),
-    $shape: (e) => `${colour(e)} ${e.localName}${e.localName === 'text' ? ' ' + e.textContent : ''} ${place(e)}`,
-  };
-  for (const [selector, [role, name]] of Object.entries(RULES))
-    for (const e of document.querySelectorAll(selector)) {
-      const label = name.replace(/\\$[a-z]+/g, (word) => words[word](e));
-      if (e.getAttribute('role') !== role) e.setAttribute('role', role);
-      if (label && e.getAttribute('aria-label') !== label) e.setAttribute('aria-label', label);
-    }
-};
-"""
-
-_FETCH = """
-window.fetched = [...document.styleSheets].flatMap((sheet) => {
-  const hovered = [...sheet.cssRules].map((rule) => rule.cssText).filter((text) => text.includes(':hover'));
-  const addresses = hovered.flatMap((text) => [...text.matchAll(/url\\("(.+?)"\\)/g)].map((match) => match[1]));
-  return addresses.map((address) =>
-    Object.assign(new Image(), { src: new URL(address, sheet.href || location.href).href }));
-});
-"""
-"""Prefetches pictures that appear under the mouse: an icon without its picture has no size to click on."""
-
-_AT_ONCE = """
-if (!window.atOnce) {
-  window.atOnce = new CSSStyleSheet();
-  window.atOnce.replaceSync('* { transition-property: none !important }');
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, window.atOnce];
-}
-"""
-"""Makes styles change at once: a view read between two frames would otherwise depend on their timing."""
-
-_START = """
-for (const id of ['reward-display', 'click-canvas']) {
-  const shown = document.getElementById(id);
-  if (shown) shown.style.display = 'none';
-}
-core.startEpisode = () => {};
-core.EPISODE_MAX_TIME = 1e9;
-if (document.activeElement) document.activeElement.blur();
-if (location.href.includes('#')) history.replaceState(null, '', location.pathname);
-Math.seedrandom(SEED);
-core.startEpisodeReal();
-"""
 
 _TIMERS = "timers of an episode continue in the next"
 _WIDGETS = "its widgets are created once and keep their state"
 
 NEEDS_RELOAD = {
     "click-pie": _TIMERS,
-    "click-pie-nodelay": _TIMERS,
-    "hover-shape": _TIMERS,
     "simon-says": _TIMERS,
     "stock-market": _TIMERS,
-    "drag-cube": _WIDGETS,
     "drag-items": _WIDGETS,
     "drag-items-grid": _WIDGETS,
     "drag-sort-numbers": _WIDGETS,
@@ -164,22 +60,9 @@ NEEDS_MOUSE = dict.fromkeys(
 """Pages that need the mouse at the same place at the start of every episode, and why."""
 
 _LONG = ("book-flight", "book-flight-nodelay", "choose-date", "choose-date-nodelay", "click-checkboxes-large")
-MORE_TURNS: Mapping[str, int] = dict.fromkeys(_LONG, 15)
+_LONG += ("hot-cold", "stock-market", "use-slider", "use-spinner")
+MORE_TURNS: Mapping[str, int] = {**dict.fromkeys(_LONG, 15), "number-checkboxes": 20}
 """Turn limits of pages whose tasks may need more than ten turns, such as twelve boxes to tick."""
-
-SAY = "window.sayInWords()"
-ASKED = "(asked => typeof asked === 'string' ? asked : asked.utterance)(core.getUtterance())"
-STATE = f"({SAY}, [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL])"
-
-
-def start_script(seed: int) -> str:
-    """Return the script that starts an episode on a loaded page.
-
-    It stops the page's episode clock, and hides the button that starts the next episode: an action of several events
-    could click it.
-    """
-    return _WORDS.replace("RULES", json.dumps(_ICONS)) + _FETCH + _AT_ONCE + _START.replace("SEED", str(seed))
-
 
 HOST = "miniwob.test"
 _PLAIN_PROMPT = "Do what the page asks for. Act on elements by their refs."
@@ -188,12 +71,15 @@ _PLAIN_PROMPT = "Do what the page asks for. Act on elements by their refs."
 class MiniWoBEnv(BrowserEnv):
     """Do the task of a page of MiniWoB++.
 
-    Task: one of 128 pages, each a small form, list, mail client, drawing or game with content drawn from a seed.
-    Tools: those of `WebEnv` except `answer`, `finish` and `goto`: the page decides when it is done.
-    Observation: the instruction, the accessibility tree as text with refs, then its changes.
+    Task: one of 124 pages, each a small form, list, mail client, drawing or game with content drawn from a seed.
+    Tools: those of `WebEnv` except `answer`, `finish` and `goto`: the page decides when it is done. Besides,
+        `click_at`, `hover_at` and `drag` for points of drawings, and `select_text`.
+    Observation: the instruction, the accessibility tree as text with refs, then its changes. What only a picture shows,
+        such as colours, sizes and places of shapes, is said in words.
     Reward: `outcome` 1 if the page's own reward, without its time penalty, is above 0. Smaller parts for actions that
         succeed are paid only to solved episodes.
-    Episode end: the page has decided, or 10 turns have passed; 15 where a page needs more (`choose-date`).
+    Episode end: the page has decided, or 10 turns have passed; more where a page needs them (`choose-date`: 15), and
+        twice as many with `actions="pixels"`, where typing takes a click first.
     Needs: the extra `[web]` and a Chromium.
     Version history: v0, first version.
 
@@ -225,6 +111,7 @@ class MiniWoBEnv(BrowserEnv):
     example_call = ToolCall("click", {"ref": "e12"})
     max_turns = 10
     endings = ()
+    needed = ("click_at", "hover_at", "drag", "select_text")
     unneeded = ("goto", "back", "tab", "dialog", "upload")
 
     harmless_arguments = BrowserEnv.harmless_arguments | {
@@ -251,7 +138,8 @@ class MiniWoBEnv(BrowserEnv):
             raise UsageError("tasks=... was given, so page and task_seed cannot be chosen too; give one or the other")
         if tasks is None:
             tasks = MiniWoBTasks(page, task_seed or 0)
-            max_turns = max_turns_on(tasks.pages) if max_turns is None else max_turns
+            if max_turns is None:
+                max_turns = max_turns_on(tasks.pages) * (2 if kwargs.get("actions") == "pixels" else 1)
         super().__init__(tasks=tasks, viewport=viewport, max_turns=max_turns, **kwargs)
         self._instruction = ""
         self._loaded = ""
@@ -278,11 +166,9 @@ class MiniWoBEnv(BrowserEnv):
             self._decide(float(raw))
 
     def solution(self, task: Task) -> Solution:
-        """Play a page with its scripted solution, which uses only the current view."""
-        page, solutions = task.data["page"], load_solutions()
-        if page not in solutions:
-            raise UsageError(f"{page!r} has no scripted solution; those that have one: {', '.join(solutions)}")
-        yield from solutions[page](Sight(self._instruction, lambda: self._seen))
+        """Play a page with its scripted solution."""
+        play = load_solutions()[task.data["page"]]
+        yield from self._in_tools(play(Sight(self._instruction, lambda: self._seen, self._page.read)))
 
     def _begin(self, task: Task) -> None:
         page = task.data["page"]

@@ -47,6 +47,7 @@ def environment() -> Environment:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"money": money, "day": day, "moment": moment, "plural": plural, "zip": zip}
+    environment.filters["today"] = today
     environment.globals["asset_version"] = hashlib.sha256(b"".join(map(asset, ASSETS))).hexdigest()[:8]
     return environment
 
@@ -73,6 +74,11 @@ def moment(stamp: str | datetime) -> str:
     """Format a stored moment: `6 January 2025, 14:05`."""
     when = datetime.strptime(stamp, "%Y-%m-%d %H:%M") if isinstance(stamp, str) else stamp
     return f"{when.day} {when:%B %Y, %H:%M}"
+
+
+def today(now: datetime) -> str:
+    """Format the time of an episode's clock: `Monday, 6 January 2025, 14:05`."""
+    return f"{now:%A}, {moment(now)}"
 
 
 def plural(count: int, singular: str, many: str | None = None) -> str:

@@ -53,6 +53,49 @@ def test_solutions_solve_in_the_browser(site: str, nightly: bool):
             assert last.info["ending"] == Reason.SOLVED.value
 
 
+@pytest.mark.parametrize("site", SITES)
+def test_solutions_solve_by_coordinates_alone(site: str):
+    with closing(WebEnv(sites=[site], actions="pixels", max_turns=100)) as env:
+        opening(env, 1)
+        assert play_solution(env).info["is_success"], env.task.prompt
+
+
+GLUED = """(() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const pairs = [];
+  for (let last = null, node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (!/[a-z]/i.test(node.data) || node.parentElement.closest('select, script')) continue;
+    if (!node.parentElement.checkVisibility()) continue;
+    if (last) pairs.push([last.data.trim().split(/\\s+/).pop(), node.data.trim().split(/\\s+/)[0]]);
+    last = node;
+  }
+  return pairs;
+})()"""
+
+
+@each_row(
+    "site, paths",
+    [
+        ("mail", ("/", "/contacts")),
+        ("tracker", ("/issues", "/")),
+        ("shop", ("/", "/cart", "/account/orders")),
+        ("forum", ("/", "/members")),
+        ("admin", ("/", "/customers", "/nowhere")),
+        ("calendar", ("/month", "/agenda")),
+    ],
+)
+def test_pages_show_the_date_and_keep_words_apart(site: str, paths: tuple[str, ...]):
+    with closing(WebEnv(sites=[site])) as env:
+        opening(env)
+        assert env._site is not None
+        for path in paths:
+            call(env, "goto", address=path)
+            assert env._view is not None
+            assert f"Today: {env._site.now:%A}, {env._site.now.day} {env._site.now:%B %Y, %H:%M}" in env._view.text
+            words = set(env._view.text.split())
+            assert [pair for pair in env._page.read(GLUED) if "".join(pair) in words] == []
+
+
 def test_only_the_state_of_the_server_counts(env: WebEnv):
     env.reset(options={"task": Task("w", "train", "Say it", data=env.task.data, gold=dict(env.task.gold))})
     env._page.run("document.body.innerHTML = '<h1>Saved. Everything you were asked for is done.</h1>'")

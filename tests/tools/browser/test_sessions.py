@@ -194,6 +194,111 @@ def test_mouse_and_keyboard_work_by_position(world):
             session.click_at(-1, 5)
 
 
+def test_fields_are_filled_with_keys(world):
+    html = """<input id=i value=old><textarea id=t>old</textarea><p id=keys></p><p id=ends></p><script>
+      onkeydown = (e) => keys.textContent += e.key; onkeyup = (e) => ends.textContent += i.value + ','</script>"""
+    with open_page(world, html) as session:
+        line, area = (node.ref for node in session.view().find_all("textbox"))
+        session.fill(line, "ab")
+        view = session.view()
+        assert [node.value for node in view.find_all("textbox")] == ["ab", "old"]
+        assert [node.value for node in view.find_all("paragraph")] == ["ab", "a,ab,"]
+        session.fill(area, "two\nlines é")
+        session.fill(line, "")
+        assert [node.value for node in session.view().find_all("textbox")] == ["", "two lines é"]
+
+
+TEXTS = """<p>Find at cat</p><p>Say at once: a <b>bold</b>
+  word</p><textarea>first second</textarea><div contenteditable role=textbox>to edit</div>"""
+
+
+@each_row(
+    "text, where, selected",
+    [
+        ("at", None, ("Find ", "at", 5)),
+        ("a bold word", None, ("Say at once: ", "a bold word", 13)),
+        ("cat Say", None, None),
+        ("cat\n\nSay", None, ("Find at ", "cat\n\nSay", 8)),
+        ("second", 0, ("", "second", 6)),
+        ("edit", 1, ("to ", "edit", 3)),
+        ("missing", None, None),
+        (" ", None, None),
+    ],
+)
+def test_a_text_is_selected_as_whole_words(world, text: str, where: int | None, selected: tuple[str, str, int] | None):
+    with open_page(world, TEXTS) as session:
+        fields = session.view().find_all("textbox")
+        element = None if where is None else fields[where].ref
+        if selected is None and text != "cat Say":
+            with pytest.raises(PageError, match="not there"):
+                session.select_text(text, element)
+            return
+        session.select_text(text, element)
+        view = session.view()
+        shown = "cat Say" if selected is None else " ".join(selected[1].split())
+        assert view.selected.split() == shown.split()
+        assert f'Selected: "{shown}"' in view.header
+
+
+@each_row(
+    "html, line",
+    [
+        ("<p>Ann<br>London</p>", "Ann London"),
+        ("<table><tr><td>bar<br><small>docs</small></table>", "row: bar docs"),
+        ("<ul><li>one<br><b>two</b></ul>", "listitem: one two"),
+        ("<a href=/><i>one</i><br><i>two</i></a>", '[e1] link "one two" -> /'),
+        ("<p>one<span style='display:inline-block'>two</span></p>", "two"),
+        ("<td><div>one</div><div>two</div></td>", "two"),
+    ],
+)
+def test_texts_of_neighbours_stay_apart(world, html: str, line: str):
+    with open_page(world, html) as session:
+        view = session.view()
+        assert line in [shown.strip() for shown in view.lines]
+        assert not re.search("AnnLondon|bardocs|onetwo", view.text)
+
+
+def test_what_is_copied_stays_in_its_session(world):
+    html = "<textarea>mine  </textarea><input>"
+    with open_page(world, html) as session, open_page(world, html.replace("mine", "yours")) as other:
+        for page in (session, other):
+            page.click(ref(page, "textbox"))
+            page.press("Control+a")
+            page.press("Control+c")
+        session.click(session.view().find_all("textbox")[1].ref)
+        session.press("Control+v")
+        assert session.read("document.querySelector('input').value") == "mine  "
+
+
+def test_a_partly_covered_element_is_clicked_where_it_shows(world):
+    html = """<button style='position:absolute;left:0;top:0;width:90px;height:40px' onclick='document.title="hit"'>A
+      </button><div style='position:absolute;left:20px;top:0;width:70px;height:40px;background:red'>cover</div>"""
+    with open_page(world, html) as session:
+        session.click(ref(session, "button"))
+        assert session.view().title == "hit"
+
+
+def test_a_drag_passes_through_points(world):
+    html = """<body style='margin:0;height:400px'><p id=p></p><script>
+      onmousemove = (e) => { if (e.buttons) p.textContent += e.clientX + ',' + e.clientY + ' ' }</script>"""
+    with open_page(world, html) as session:
+        session.drag(10, 10, 50, 10, through=[[30, 90], [70, 50]])
+        moves = session.view().find("paragraph").value.split()
+        assert [move for move in moves if move in ("30,90", "70,50", "50,10")] == ["30,90", "70,50", "50,10"]
+        with pytest.raises(PageError, match="two numbers"):
+            session.drag(10, 10, 50, 10, through=[[30]])
+
+
+def test_scrolling_moves_a_disabled_area_and_nothing_else(world):
+    html = """<textarea disabled style='height:50px'>1\n2\n3\n4\n5\n6\n7\n8\n9</textarea>
+      <div style='height:60px;overflow:auto'><p style='height:900px'>top</p><a href=/next>end</a></div>"""
+    with open_page(world, html) as session:
+        session.scroll("down", ref=ref(session, "textbox"))
+        assert session.read("document.querySelector('textarea').scrollTop") > 0
+        session.scroll("down", ref=ref(session, "link"))
+        assert session.read("document.querySelector('div').scrollTop") == 48
+
+
 def test_screenshots_have_the_viewports_size_and_optional_marks(world):
     image = pytest.importorskip("PIL.Image", reason="needs the [web] extra")
     with open_page(world, FORM, viewport=(640, 480)) as session:

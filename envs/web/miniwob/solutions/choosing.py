@@ -7,7 +7,7 @@ from datetime import datetime
 
 from agentgym.core.engine.steps import Solution
 from agentgym.core.messages import ToolCall
-from agentgym.envs.web.miniwob.solutions.registry import Sight, click, player
+from agentgym.envs.web.miniwob.solutions.registry import Sight, click, player, press
 from agentgym.tools.browser import ViewNode
 
 
@@ -26,6 +26,48 @@ def tick_boxes(sight: Sight) -> Solution:
     for name in () if names == "nothing" else names.split(", "):
         yield sight.click("checkbox", name)
     yield sight.click("button", "Submit")
+
+
+@player("click-checkboxes-soft")
+def tick_similar_boxes(sight: Sight) -> Solution:
+    """Tick the boxes of words that mean the same as the named ones, and submit."""
+    (names,) = sight.words(r"similar to (.+) and click")
+    synonyms = sight.read("SYNONYMS")
+    for name in names.split(", "):
+        alike = {word for words in synonyms if name in words for word in words}
+        yield click(next(box for box in sight.all("checkbox") if box.name in alike and "checked" not in box.states))
+    yield sight.click("button", "Submit")
+
+
+@player("number-checkboxes")
+def draw_number(sight: Sight) -> Solution:
+    """Tick the boxes of the pattern and submit."""
+    pattern = next(node.name for node in sight.look().nodes if node.name.startswith("boxes to tick"))
+    for place, mark in enumerate("".join(pattern.partition(": ")[2].split())):
+        if mark == "1":
+            yield sight.click("checkbox", nth=place)
+    yield sight.click("button", "Submit")
+
+
+@player("use-colorwheel")
+def choose_named_colour(sight: Sight) -> Solution:
+    """Type the code of a named colour and submit."""
+    (name,) = sight.words(r"Select (\w+) with")
+    yield from _enter_colour(sight, sight.read(f"ui_utils.colorNameToHex({name!r})"))
+
+
+@player("use-colorwheel-2")
+def choose_shown_colour(sight: Sight) -> Solution:
+    """Type the code of the shown colour and submit."""
+    shown = next(node.name for node in sight.look().nodes if node.name.startswith("rgb("))
+    yield from _enter_colour(sight, "#{:02x}{:02x}{:02x}".format(*map(int, re.findall(r"\d+", shown))))
+
+
+def _enter_colour(sight: Sight, code: str) -> Solution:
+    """Type a code and submit with keys: the colours on show may cover the button."""
+    yield sight.type(code.strip("#").upper())
+    yield press("Tab")
+    yield press("Enter")
 
 
 @player("choose-list")
@@ -57,18 +99,10 @@ def choose_date(sight: Sight) -> Solution:
 
 @player("use-spinner")
 def turn_spinner(sight: Sight) -> Solution:
-    """Type the number into the spinner and submit."""
+    """Click the spinner's buttons until it shows the number, and submit; the page refuses typed numbers."""
     (value,) = sight.words(r"Select (-?\d+) with")
-    yield sight.type(value, role="spinbutton")
-    yield sight.click("button", "Submit")
-
-
-@player("use-slider")
-def move_slider(sight: Sight) -> Solution:
-    """Move the slider with keys and submit."""
-    (value,) = sight.words(r"Select (-?\d+) with")
-    yield sight.click("slider")
-    yield from _move(sight, 0, int(value))
+    while (shown := int(sight.all("spinbutton")[0].value)) != int(value):
+        yield sight.click("button", "Increase" if shown < int(value) else "Decrease")
     yield sight.click("button", "Submit")
 
 
@@ -192,11 +226,3 @@ def _menu(sight: Sight) -> list[tuple[str, list[str]]]:
             text = node.value
             menu.append((text, []))
     return [(dish, kinds) for dish, kinds in menu if kinds]
-
-
-def _move(sight: Sight, place: int, target: int) -> Solution:
-    while True:
-        numbers = [int(node.value) for node in sight.look().nodes if re.fullmatch(r"-?\d+", node.value)]
-        if numbers[place] == target:
-            return
-        yield ToolCall("press", {"key": "ArrowRight" if numbers[place] < target else "ArrowLeft"})

@@ -93,6 +93,79 @@ def find_in_tabs(sight: Sight) -> Solution:
     yield sight.click("link", name)
 
 
+@player("click-collapsible-2", "click-collapsible-2-nodelay")
+def find_in_sections(sight: Sight) -> Solution:
+    """Open the sections in turn until the link is visible."""
+    (name,) = sight.words(r'link "(.+)"')
+    for section in range(len(sight.all("tab"))):
+        yield sight.click("tab", nth=section)
+        if links := sight.all("link", name):
+            yield click(links[0])
+            return
+
+
+@player("click-menu-2")
+def find_in_menu(sight: Sight) -> Solution:
+    """Open the menu, and its second level if needed, and click the item with the label or the icon."""
+    label = re.search(r'labeled "(.+)"', sight.instruction)
+    mark = label[1] if label else next(node.name for node in sight.look().nodes if node.name.startswith("icon "))
+    yield sight.click("button", "Menu")
+    if not _items(sight, mark):
+        yield ToolCall("hover", {"ref": _items(sight, "Playback")[0].ref})
+    yield click(_items(sight, mark)[-1])
+
+
+@player("click-shades")
+def click_shades(sight: Sight) -> Solution:
+    """Click the boxes in which a colour is the strongest, and submit."""
+    (colour,) = sight.words(r"shades of (\w+)")
+    strongest = ("red", "green", "blue").index(colour)
+    for box in sight.all("button"):
+        parts = [int(part) for part in re.findall(r"\d+", box.name)]
+        if len(parts) == 3 and parts.index(max(parts)) == strongest:
+            yield click(box)
+    yield sight.click("button", "Submit")
+
+
+@player("button-delay")
+def click_after_delay(sight: Sight) -> Solution:
+    """Click one button, wait, and click the other; each click takes a second."""
+    (seconds,) = sight.words(r"wait (\d+) seconds")
+    yield sight.click("button", "ONE")
+    if int(seconds) > 1:
+        yield ToolCall("wait", {"seconds": int(seconds) - 1})
+    yield sight.click("button", "TWO")
+
+
+@player("simon-says")
+def repeat_sequence(sight: Sight) -> Solution:
+    """Wait until all buttons have lit up, then click them in that order."""
+    yield ToolCall("wait", {"seconds": 5})
+    sequence = next(node.name for node in sight.look().nodes if node.name.startswith("lit up so far: "))
+    for colour in sequence.partition(": ")[2].split(", "):
+        yield sight.click("button", colour)
+
+
+@player("stock-market")
+def buy_cheap(sight: Sight) -> Solution:
+    """Look at the price until it has fallen far enough, more often near the time of the price asked for, and buy."""
+    (limit,) = sight.words(r"less than \$(\d+\.\d+)")
+    for seconds in (0.9,) * 7 + (0.1,) * 5:
+        match = re.search(r"\$(\d+\.\d+)", "\n".join(sight.look().lines).replace(sight.instruction, ""))
+        if match is not None and float(match[1]) <= float(limit):
+            break
+        yield ToolCall("wait", {"seconds": seconds})
+    yield sight.click("button", "Buy")
+
+
+@player("click-pie")
+def click_in_pie(sight: Sight) -> Solution:
+    """Open the pie menu and click an item."""
+    (name,) = sight.words(r'labeled "(.+)"')
+    yield sight.click("button", "+")
+    yield sight.click("button", name)
+
+
 @player("click-collapsible", "click-collapsible-nodelay")
 def open_and_submit(sight: Sight) -> Solution:
     """Open the section and submit."""
@@ -157,6 +230,14 @@ def focus_numbered_field(sight: Sight) -> Solution:
     """Click into the field of a number."""
     (place,) = sight.words(r"the (\w+) input")
     yield sight.click("textbox", nth=number(place))
+
+
+def _items(sight: Sight, mark: str):
+    """Return the items of a menu whose text or icon is `mark`."""
+    view = sight.look()
+    items = [(place, node) for place, node in enumerate(view.nodes) if node.role == "menuitem"]
+    parts = {place: [view.nodes[child].label for child in view.children(place)] for place, _ in items}
+    return [node for place, node in items if mark in (node.label, *parts[place])]
 
 
 def _links(sight: Sight, name: str):

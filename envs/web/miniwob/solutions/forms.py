@@ -107,9 +107,25 @@ def search_films(sight: Sight) -> Solution:
 def scroll_area(sight: Sight) -> Solution:
     """Scroll the text to its top or bottom and submit."""
     (way,) = sight.words(r"to the (top|bottom)")
-    for _ in range(6):
-        yield ToolCall("scroll", {"direction": "up" if way == "top" else "down", "ref": sight.all("textbox")[0].ref})
+    yield _scroll_to_end(sight, "up" if way == "top" else "down")
     yield sight.click("button", "Submit")
+
+
+@player("sign-agreement")
+def sign(sight: Sight) -> Solution:
+    """Scroll to the end of the agreement, enter the name, and agree or cancel."""
+    if sight.instruction == "Click the cancel button.":
+        yield sight.click("button", "Cancel")
+        return
+    name, button = sight.words(r'the name "(.+)" then press "(\w+)"')
+    yield _scroll_to_end(sight, "down")
+    yield sight.type(name, nth=1)
+    yield sight.click("button", button)
+
+
+def _scroll_to_end(sight: Sight, direction: str) -> ToolCall:
+    """Return a scroll of the first text area to its end."""
+    return ToolCall("scroll", {"direction": direction, "ref": sight.all("textbox")[0].ref, "screens": 100})
 
 
 def _labels(sight: Sight) -> str:

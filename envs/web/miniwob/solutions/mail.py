@@ -35,6 +35,24 @@ def handle_mail(sight: Sight) -> Solution:
     yield sight.click("button", "Send")
 
 
+@player("email-inbox-forward-nl", "email-inbox-forward-nl-turk", "email-inbox-nl-turk")
+def handle_mail_in_own_words(sight: Sight) -> Solution:
+    """Do what an instruction in a person's own words asks for, given the fields that the page knows it by."""
+    fields = sight.read("core.getUtterance().fields")
+    kind, sender = fields.get("task", "forward"), fields["by"]
+    if kind in ("delete", "star"):
+        yield sight.click("button", {"delete": "Delete", "star": "Star"}[kind], within=sender)
+        return
+    yield click(_mail_of(sight, sender))
+    if kind == "reply":
+        yield sight.click("button", "Reply")
+        yield sight.type(fields["message"])
+    else:
+        yield sight.click("button", "Forward")
+        yield ToolCall("type", {"ref": sight.all("textbox", "to")[0].ref, "text": fields["to"]})
+    yield sight.click("button", "Send")
+
+
 def _mail_of(sight: Sight, sender: str):
     view = sight.look()
     threads = [i for i, node in enumerate(view.nodes) if node.role == "generic" and node.ref]

@@ -86,6 +86,19 @@ def count_shapes(sight: Sight) -> Solution:
     yield sight.click("button", str(count))
 
 
+@player("count-sides")
+def count_sides(sight: Sight) -> Solution:
+    """Count the corners of the drawn shape."""
+    line = next(node.name for node in sight.look().nodes if node.name.startswith("a line through "))
+    yield sight.click("button", str(len(re.findall(r"\d+,\d+", line))))
+
+
+@player("visual-addition")
+def count_blocks(sight: Sight) -> Solution:
+    """Type the number of blocks."""
+    yield from _submit(sight, str(len([node for node in sight.look().nodes if node.name == "block"])))
+
+
 @player("click-shape")
 def click_shape(sight: Sight) -> Solution:
     """Click a shape that fits a description."""

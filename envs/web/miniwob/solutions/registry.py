@@ -7,21 +7,36 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import Any, NamedTuple
 
 from agentgym.base.errors import TaskError
 from agentgym.core.engine.steps import Solution
 from agentgym.core.messages import ToolCall
 from agentgym.tools.browser import View, ViewNode
 
-_MODULES = ("clicking", "choosing", "forms", "mail", "reading", "social")
+_MODULES = ("choosing", "clicking", "dragging", "editing", "forms", "mail", "pointing", "reading", "social")
+_PLACE = re.compile(r"(\d+)x(\d+) at (-?\d+),(-?\d+)$")
+
+
+class Place(NamedTuple):
+    """Size and middle of what a view describes, in pixels of the page."""
+
+    width: int
+    height: int
+    x: int
+    y: int
 
 
 @dataclass(frozen=True)
 class Sight:
-    """The input of a player: the instruction of the page, and its current view."""
+    """The input of a player: the instruction of the page, and its current view.
+
+    `read` evaluates an expression in the page, for what a person knows and a view does not say, such as synonyms.
+    """
 
     instruction: str
     look: Callable[[], View]
+    read: Callable[[str], Any]
 
     def words(self, pattern: str) -> tuple[str, ...]:
         """Return the groups of a pattern that the instruction must match. Raises `TaskError`."""
@@ -33,6 +48,10 @@ class Sight:
     def all(self, role: str, name: str | None = None) -> list[ViewNode]:
         """Return the elements with a role that can be acted on; a name must match exactly."""
         return [node for node in self.look().nodes if node.role == role and node.ref and name in (None, node.name)]
+
+    def shapes(self, name: str = "") -> list[ViewNode]:
+        """Return what the view describes with a size and a place; the description contains `name`."""
+        return [node for node in self.look().nodes if name in node.name and _PLACE.search(node.name)]
 
     def click(self, role: str, name: str | None = None, nth: int = 0, within: str | None = None) -> ToolCall:
         """Return a click on an element."""
@@ -78,3 +97,26 @@ def click(node: ViewNode) -> ToolCall:
 def number(ordinal: str) -> int:
     """Return the index, from 0, that a word such as `3rd` names."""
     return int(re.sub(r"\D", "", ordinal)) - 1
+
+
+def place_of(node: ViewNode) -> Place:
+    """Return the size and the middle that the name of a node states. Raises `TaskError` if it states none."""
+    match = _PLACE.search(node.name)
+    if match is None:
+        raise TaskError(f"{node.line()!r} states no place")
+    return Place(*map(int, match.groups()))
+
+
+def click_at(x: float, y: float) -> ToolCall:
+    """Return a click on a point."""
+    return ToolCall("click_at", {"x": round(x), "y": round(y)})
+
+
+def drag(x1: float, y1: float, x2: float, y2: float) -> ToolCall:
+    """Return a drag from one point to another."""
+    return ToolCall("drag", {"x1": round(x1), "y1": round(y1), "x2": round(x2), "y2": round(y2)})
+
+
+def press(key: str) -> ToolCall:
+    """Return the press of a key."""
+    return ToolCall("press", {"key": key})
