@@ -166,7 +166,7 @@ def test_errors_and_ctrl_c_print_no_traceback(monkeypatch: pytest.MonkeyPatch, r
     def broken(**kwargs: Any) -> None:
         raise raised
 
-    monkeypatch.setattr("agentgym.cli.listing.environments_table", broken)
+    monkeypatch.setattr("agentgym.cli.environments.environments_table", broken)
     result = run("list")
     assert result.exit_code == code
     assert "Traceback" not in result.output
