@@ -18,7 +18,7 @@ ENVIRONMENTS, RESULTS, TRAINING, MACHINE = "Environments and tasks", "Evaluation
 COMMANDS = {
     "train": ("agentgym.trainers.command:app", "Train a policy with trajectory-level GRPO.", TRAINING),
     "gateway": (
-        "agentgym.interop.served.gateway.command:gateway",
+        "agentgym.interop.served.gateway_command:gateway",
         "Serve a model to agents as an OpenAI-compatible endpoint, and record their tokens as trajectories.",
         TRAINING,
     ),

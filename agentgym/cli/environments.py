@@ -56,7 +56,13 @@ def _first_line(module: str, name: str) -> str:
 
 @cache
 def _tree(module: str) -> ast.Module:
-    spec = find_spec(module)
-    if spec is None or spec.origin is None:
+    top, *parts = module.split(".")
+    spec = find_spec(top)  # of a submodule, it would import the packages above
+    for place in (spec.submodule_search_locations or () if spec else ()):
+        path = Path(place, *parts)
+        for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
+            if file.is_file():
+                return ast.parse(file.read_bytes())
+    if spec is None or spec.origin is None or parts:
         raise ImportError(f"there is no module {module!r}")
     return ast.parse(Path(spec.origin).read_bytes())

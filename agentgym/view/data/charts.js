@@ -134,6 +134,7 @@ export function stacked(title, columns, { series = [""], classes, show = (one) =
 }
 
 // Rows of names; those past the first ten wait to be opened.
+/** @type {(title: string, kind: string, items: HTMLElement[], axis?: () => HTMLElement | null) => HTMLElement} */
 function listed(title, kind, items, axis = () => null) {
   const list = (some, label) => h(`ul.ranked${kind}`, { "aria-label": label }, some, axis());
   const rest = items.slice(ROWS);

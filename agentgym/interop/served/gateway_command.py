@@ -10,7 +10,6 @@ import typer
 from agentgym.base.command_options import Port, Seed, Settings
 from agentgym.base.components import READ_TOKEN
 from agentgym.base.loading import load_named
-from agentgym.interop.served.gateway.server import GatewayArguments, run_gateway
 
 
 def gateway(
@@ -40,6 +39,8 @@ def gateway(
 
     Serves on this machine only, until Ctrl-C. Owners open and reward sessions; see docs/interop/gateway.md.
     """
+    from agentgym.interop.served.gateway.server import GatewayArguments, run_gateway
+
     arguments = GatewayArguments(
         policy,
         env,
