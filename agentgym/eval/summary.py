@@ -303,7 +303,7 @@ def _rates_table(summary: Summary, width: int) -> Any:
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     columns = ["", "success", "95 % interval", "tasks", "attempts"]
-    shown = [*_MEASURES] if width >= WIDEST else [name for name in _MEASURES if name not in _TOKENS]
+    shown = [name for name in _MEASURES if name not in _TOKENS or (width >= WIDEST and _MEASURES[name](summary) != "–")]
     columns += shown if width >= WIDE else []
     for name in columns:
         table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))

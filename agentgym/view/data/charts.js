@@ -163,7 +163,9 @@ export function ranked(title, rows, { series = [""], classes, show = (one) => nu
           h(
             "span.bar",
             { "aria-hidden": "true" },
-            h(`span.${kind ?? classOf(classes, at)}`, { style: { width: `${(100 * Math.abs(value ?? 0)) / most}%` } }),
+            value
+              ? h(`span.${kind ?? classOf(classes, at)}`, { style: { width: `${(100 * Math.abs(value)) / most}%` } })
+              : null,
           ),
           h("span.num", null, value === null ? "\u2013" : show(value)),
         ]),
