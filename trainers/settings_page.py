@@ -32,7 +32,9 @@ def settings_page() -> str:
     headings = panels()
     parts = [_HEAD]
     for heading, names in groupby(FIELDS, key=headings.__getitem__):
-        rows = [f"| `{name}` | {_default(name)} | {_pretrained(name)} | {_cell(documentation(name))} |" for name in names]
+        rows = [
+            f"| `{name}` | {_default(name)} | {_pretrained(name)} | {_cell(documentation(name))} |" for name in names
+        ]
         table = ["| setting | default | pretrained | meaning |", "|---|---|---|---|", *rows]
         parts.append(f"## {heading}\n\n" + "\n".join(table) + "\n")
     return "\n".join(parts)

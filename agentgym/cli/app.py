@@ -303,7 +303,9 @@ def replay(
     tasks: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="The manifest (JSONL) of the tasks, if the environment does not have them."
+            exists=True,
+            dir_okay=False,
+            help="The manifest (JSONL) of the tasks, if the environment does not have them.",
         ),
     ] = None,
     env: Annotated[

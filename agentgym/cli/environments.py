@@ -58,7 +58,7 @@ def _first_line(module: str, name: str) -> str:
 def _tree(module: str) -> ast.Module:
     top, *parts = module.split(".")
     spec = find_spec(top)  # of a submodule, it would import the packages above
-    for place in (spec.submodule_search_locations or () if spec else ()):
+    for place in spec.submodule_search_locations or () if spec else ():
         path = Path(place, *parts)
         for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
             if file.is_file():

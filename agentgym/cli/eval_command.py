@@ -212,10 +212,14 @@ def eval_(
         raise UsageError(
             "name an environment (--env sql; agentgym list) or a suite (--suite core; agentgym tasks list)"
         )
+    if rescore is None and policy is None:
+        typer.echo("No --policy was chosen: this is the environment's own solution (scripted), a ceiling.", err=True)
     if not good:
         raise typer.Exit(1)
 
 
+_SOLUTION = "scripted"
+"""The policy that plays by default."""
 _FLAGS = {"timeouts": "--timeout", "settings": "--set", "max_new_tokens": "--max-new-tokens"}
 _OF_PLAYING = ("policy", "attempts", "limit", "dialect", "strict", "temperature", "out", "max_new_tokens", "endpoint")
 _DECIDED_BY_SUITE = ("tasks", "settings", "dialect", "strict", "temperature", "max_new_tokens", "timeouts")
@@ -251,7 +255,7 @@ def _play(arguments: Mapping[str, Any]) -> bool:
 
     _refuse(arguments, ("data",), "it names the data of a suite; for an environment, use --set")
     _refuse(arguments, ("trust_file",), "no file of trajectories is read; it is for --rescore")
-    policies = _policies(arguments)
+    policies = arguments.get("policy", [_SOLUTION])
     strict = arguments.get("strict", False)
     dialect = {"dialect": arguments["dialect"]} if "dialect" in arguments else {}
     request = EvaluationRequest(
@@ -279,13 +283,6 @@ def _play(arguments: Mapping[str, Any]) -> bool:
         return _play_several(request, policies, arguments)
     summary = run_evaluation(request, as_json="as_json" in arguments)
     return not summary.failed and _is_enough(summary.success, arguments)
-
-
-def _policies(arguments: Mapping[str, Any]) -> list[str]:
-    """Return the policies to play; say so if nobody chose one."""
-    if "policy" not in arguments:
-        typer.echo("No --policy: the environment's own solution plays (scripted). This is a ceiling, no model.", err=True)
-    return arguments.get("policy", ["scripted"])
 
 
 def _search(arguments: Mapping[str, Any]) -> Any:
@@ -346,7 +343,7 @@ def _play_suites(arguments: Mapping[str, Any]) -> bool:
     places = {name: str(path) for name, path in parse_settings(arguments.get("data", ()), "--data").items()}
     request = SuitesRequest(
         [load_suite(name, places) for name in arguments["suite"]],
-        _policies(arguments),
+        arguments.get("policy", [_SOLUTION]),
         seed=arguments["seed"],
         out=arguments.get("out"),
         limit=arguments.get("limit"),

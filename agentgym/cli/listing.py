@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.table import Table
@@ -15,12 +14,13 @@ from agentgym.base.console import console as terminal
 from agentgym.base.console import new_table
 from agentgym.base.errors import UsageError
 from agentgym.base.output_files import check_folder
-from agentgym.cli.environments import by_class
 from agentgym.check.cards import CardSubject, card, overview, read_speeds, subjects
+from agentgym.cli.environments import by_class
 from agentgym.core.display import plain
 from agentgym.core.registry import class_of
 from agentgym.core.task import Task
 from agentgym.core.task_files import STRICT, STRICT_MEANS
+
 
 def tasks_table(tasks: Iterable[Task]) -> Table:
     """Return a table of tasks, without the gold."""

@@ -201,7 +201,9 @@ def show(
     split: Annotated[
         str | None, typer.Option(help="The split to take tasks from; default: test or the nearest split.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: 20.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: 20.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write a manifest that pins exactly these tasks.")] = None,
     settings: Settings = None,
     left_out: Annotated[

@@ -17,9 +17,7 @@ _SAME = 1e-6
 """Largest relative difference of rewards that count as equal."""
 
 
-def pays_of(
-    group: Sequence[Trajectory], scheme: Scheme | Unknown, *, compared: bool = True
-) -> list[dict[str, Any]]:
+def pays_of(group: Sequence[Trajectory], scheme: Scheme | Unknown, *, compared: bool = True) -> list[dict[str, Any]]:
     """Return the pay of each attempt at a task, turn by turn, and its advantages; or `{"problem": reason}`.
 
     Args:

@@ -16,9 +16,9 @@ from typing import Any
 
 from agentgym.base.errors import UsageError
 from agentgym.view.collection import Collection
+from agentgym.view.environments import Environments
 from agentgym.view.facts import Contents, all_versus, head_of
 from agentgym.view.page import whole_page
-from agentgym.view.environments import Environments
 
 MAX_MB = 50
 """Default limit of the compressed contents in a report, in megabytes."""
@@ -45,7 +45,7 @@ def write_report(collection: Collection, path: Path, *, max_mb: float = MAX_MB, 
         collection: The trajectories.
         path: The HTML file to write.
         max_mb: Limit of the contents in megabytes. The contents of some groups, spread evenly, are left out to meet it.
-        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme and tasks.
+        trust: Accept any class and any argument of an environment from the recordings, to read its scheme and tasks.
 
     Raises:
         UsageError: The file cannot be written.

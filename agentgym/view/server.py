@@ -16,9 +16,9 @@ from starlette.routing import Route
 
 from agentgym.base.errors import AgentGymError, UsageError
 from agentgym.view.collection import Collection, TextSearch
+from agentgym.view.environments import Environments
 from agentgym.view.facts import Contents, head_of, versus
 from agentgym.view.page import SERVED_POLICY, script, served_page, style
-from agentgym.view.environments import Environments
 
 _HEADERS = {
     "Content-Security-Policy": SERVED_POLICY,
@@ -67,7 +67,7 @@ def make_app(collection: Collection, *, trust: bool = False) -> Starlette:
 
     Args:
         collection: The trajectories to show.
-        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme and tasks.
+        trust: Accept any class and any argument of an environment from the recordings, to read its scheme and tasks.
     """
     answers = _Answers(collection, Environments(trust=trust))
     names = ("rows", "search", "versus", "trajectory", "tokens")

@@ -43,7 +43,7 @@ def browse(
         collection: The trajectories to show.
         read: Asks the user for a command; raises `EOFError` at the end of input.
         console: The console to print to; by default the terminal.
-        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme and tasks.
+        trust: Accept any class and any argument of an environment from the recordings, to read its scheme and tasks.
     """
     browser = Browser(collection, console or terminal(), Environments(trust=trust))
     browser.run("l")

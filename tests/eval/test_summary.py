@@ -195,6 +195,9 @@ def test_a_wide_console_also_shows_the_measures_of_each_part():
     summary = summarize([episode_of("a", True, difficulty=3, counts={"calls": 7}, seconds=2.0)])
     wide = next(line for line in printed(summary, width=160).splitlines() if "difficulty 3" in line)
     assert wide.strip(" │").split()[-9:] == ["1", "1", "1.000", "1.0", "7.0", "0.0", "%", "2.00", "s"]
+    spent = episode_of("a", True, usage={"prompt_tokens": 90.0, "completion_tokens": 8.0, "cost": 0.25})
+    row = next(line for line in printed(summarize([spent]), width=160).splitlines() if "difficulty 1" in line)
+    assert row.strip(" │").split()[-5:-2] == ["90", "8", "0.25"]
     assert "median time" not in printed(summary, width=80)
     assert max(map(len, printed(summary, width=80).splitlines())) <= 80
 

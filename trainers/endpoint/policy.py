@@ -466,7 +466,7 @@ def load(name: str, words: Sequence[str], defaults: Mapping[str, Any]) -> Endpoi
     match = _NAME.fullmatch(name if "@" in name else f"{name}@{url}")
     if match is None:
         raise UsageError(
-            f"{name!r} must be openai:MODEL@URL, such as openai:my-model@http://localhost:8000/v1, or openai:MODEL with "
-            f"the URL in {_BASE_URL}" + (f", which is now {url!r}" if url else ", which is not set")
+            f"{name!r} must be openai:MODEL@URL, such as openai:my-model@http://localhost:8000/v1, or openai:MODEL "
+            f"with the URL in {_BASE_URL}" + (f", which is now {url!r}" if url else ", which is not set")
         )
     return EndpointPolicy(match[1], match[2], read_settings(words, defaults))

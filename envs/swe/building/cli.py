@@ -14,7 +14,9 @@ def build(
         typer.Option("--from", exists=True, help="A Python package with tests: a folder or sdist; may be repeated."),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write instances and repositories to.", file_okay=False)],
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of validated tasks in total.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of validated tasks in total.")
+    ] = 100,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Number of concurrent test runs.")] = 1,
     hide_tests: Annotated[bool, typer.Option(help="Hide the tests that find the bug from the policy.")] = True,
