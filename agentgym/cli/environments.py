@@ -1,4 +1,4 @@
-"""`agentgym list`: the declared environments. They are described from their source, since importing all takes seconds."""
+"""`agentgym list`: the declared environments, described from their source, since importing all takes seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environments of recordings: their reward schemes and tasks, unless a recording is not trusted with making them."""
+"""The environments of recordings: their reward schemes and tasks, unless a recording is not trusted to name them."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def content_of(folder: Path, trajectory: Trajectory) -> dict[str, Any]:
 
 def test_prompt_and_gold_are_those_of_the_recorded_task(tmp_path: Path):
     task = make("guess").tasks.get("test", 3)
-    recorded = {"env_id": "agentgym/guess-v0", "task_id": task.id, "task_hash": task.hash}
+    recorded: dict[str, Any] = {"env_id": "agentgym/guess-v0", "task_id": task.id, "task_hash": task.hash}
     expected = {"prompt": task.prompt, "gold": {"number": str(task.gold["number"])}, "problem": ""}
     assert content_of(tmp_path, errand(**recorded))["task"] == expected
     for change, reason in (({"task_hash": "h"}, "has changed"), ({"task_id": "guess/test/x"}, "cannot be loaded")):

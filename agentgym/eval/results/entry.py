@@ -196,7 +196,7 @@ def observed_tokens(trajectory: Trajectory) -> float | None:
 
 
 def input_tokens(trajectory: Trajectory) -> float | None:
-    """Return the number of tokens of all requests, as the endpoint reports it or else as recorded; `None` if unknown."""
+    """Return the number of tokens of all requests, as reported by the endpoint or else as recorded."""
     if (reported := trajectory.usage.get("prompt_tokens")) is not None or trajectory.tokens is None:
         return reported
     prompt = len(trajectory.tokens.prompt_ids)

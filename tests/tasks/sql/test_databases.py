@@ -33,7 +33,7 @@ def test_patterns_draw_digits_and_letters_and_keep_all_else():
         for row in table.rows
     ]
     assert len(emails) > 50
-    assert [email for email in emails if email is not None and not pattern.fullmatch(email)] == []
+    assert [email for email in emails if email is not None and not pattern.fullmatch(str(email))] == []
 
 
 @sampled(1, 8)

@@ -63,7 +63,9 @@ def test_a_policy_is_named_by_model_and_url(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_model_without_a_url_is_at_the_base_url_of_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    assert load_policy("openai:m", env_id="guess", env_kwargs={}).model == "m"
+    policy = load_policy("openai:m", env_id="guess", env_kwargs={})
+    assert isinstance(policy, EndpointPolicy)
+    assert policy.model == "m"
     monkeypatch.setenv("OPENAI_BASE_URL", "127.0.0.1")
     with pytest.raises(UsageError, match=r"OPENAI_BASE_URL, which is now '127\.0\.0\.1'"):
         load_policy("openai:m", env_id="guess", env_kwargs={})
