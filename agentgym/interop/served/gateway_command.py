@@ -11,7 +11,6 @@ from agentgym.base.command_options import Port, Seed, Settings
 from agentgym.base.components import READ_TOKEN
 from agentgym.base.loading import load_named
 
-
 _SERVER = "agentgym.interop.served.gateway.server"
 
 
