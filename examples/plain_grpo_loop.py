@@ -1,10 +1,7 @@
 """GRPO as a plain torch loop: rollouts, credit and one loss, without a trainer.
 
-A tiny model imitates solutions of `guess`. It then plays groups of eight attempts at the same number, `Credit` compares
-the attempts within a group, and each sampled token is weighted with the advantage of its turn.
-
-    pip install 'agentgym-suite[train]'
-    python examples/plain_grpo_loop.py --steps 20    # about two minutes on two CPU cores
+A tiny model imitates solutions of `guess`, then plays groups of eight attempts at one number. Each sampled token is
+weighted with the advantage of its turn within the group. Two minutes: python examples/plain_grpo_loop.py --steps 20
 """
 
 import argparse
@@ -15,9 +12,11 @@ from agentgym import make
 from agentgym.core.task import iterate
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
+from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import load_config
 from agentgym.trainers.credit import Credit, group_numbers
-from agentgym.trainers.policies import load_model, make_policy
+from agentgym.trainers.policies import load_model
+from agentgym.trainers.transformers_policy import TransformersPolicy
 
 SMALL = {"warm_start_steps": 200, "warm_start_tasks": 500, "tiny_hidden": 64, "tiny_layers": 2, "tiny_vocabulary": 512}
 
@@ -36,7 +35,8 @@ def loss_of(model: torch.nn.Module, episode: Trajectory, advantages: list[float]
 def main(steps: int) -> None:
     """Train, and print how many episodes of each step were solved."""
     model, tokenizer = load_model(load_config(None, {"env": "guess", **SMALL}))
-    policy = make_policy(model, tokenizer, name="tiny")
+    codec = ChatCodec(tokenizer)
+    policy = TransformersPolicy(model, codec, end_ids=[*codec.end_ids], context=model.config.max_position_embeddings)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     env = make("guess")
     tasks = [task for task in iterate(env.tasks, "train", limit=900) if task.difficulty == 1]
@@ -55,6 +55,6 @@ def main(steps: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=20)
     main(parser.parse_args().steps)

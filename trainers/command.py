@@ -83,7 +83,7 @@ def _read(name: str, value: str | bool) -> Any:
     return value if kind == "str" or (kind == "str | None" and parsed is not None) else parsed
 
 
-def _panels() -> dict[str, str]:
+def panels() -> dict[str, str]:
     """Return the heading in the source of `TrainConfig` that each field stands under."""
     panels: dict[str, str] = {}
     heading = ""
@@ -97,7 +97,7 @@ def _panels() -> dict[str, str]:
 
 def _add_fields() -> None:
     """Give `train` an option for each field of `TrainConfig`."""
-    panels = _panels()
+    headings = panels()
     parameters = [p for p in inspect.signature(train, eval_str=True).parameters.values() if p.name != "options"]
     for name, field in FIELDS.items():
         flag = f"--{name.replace('_', '-')}"
@@ -106,7 +106,7 @@ def _add_fields() -> None:
             f"{flag}/--no-{flag.removeprefix('--')}" if is_switch else flag,
             metavar=None if is_switch else "VALUE",
             help=documentation(name),
-            rich_help_panel=panels.get(name),
+            rich_help_panel=headings.get(name),
         )
         kind = bool | None if is_switch else str | None
         parameters.append(

@@ -19,10 +19,7 @@ from pydantic.dataclasses import dataclass as validated
 from agentgym.base import yaml12
 from agentgym.base.choices import nearest
 from agentgym.base.errors import UsageError
-from agentgym.core.registry import class_of
-from agentgym.core.task_files import with_defaults
-from agentgym.rollout.workers.choice import with_address
-from agentgym.trainers.credit import CreditMode
+from agentgym.trainers.credit_mode import CreditMode
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -260,6 +257,8 @@ class TrainConfig:
     @property
     def placed(self) -> str:
         """`workers` with the address of their cluster."""
+        from agentgym.rollout.workers.choice import with_address
+
         return with_address(self.workers, self.ray)
 
     @property
@@ -335,6 +334,9 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
     if values.get("model", TINY) != TINY:
         values = {name: value for name, value in PRETRAINED.items() if name.startswith("warm_start_")} | values
     if "env_kwargs" in overrides:
+        from agentgym.core.registry import class_of
+        from agentgym.core.task_files import with_defaults
+
         files = class_of(str(values.get("env", env))).files
         defaults = values.get("env_kwargs", {})
         values["env_kwargs"] = with_defaults(files, defaults, overrides["env_kwargs"], f"recipe {recipe}")

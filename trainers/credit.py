@@ -14,25 +14,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import numpy as np
 
 from agentgym.core.endings import Ending
 from agentgym.core.rewards import OUTCOME, Scheme
 from agentgym.core.trajectory import Trajectory
+from agentgym.trainers.credit_mode import CreditMode as CreditMode
 from agentgym.trainers.episode_numbers import EpisodeNumbers
 
 RewardedEpisode = Trajectory | EpisodeNumbers
 """An episode that credit can be assigned to."""
-
-
-class CreditMode(StrEnum):
-    """How rewards become advantages."""
-
-    OUTCOME = "outcome"
-    GATED = "gated"
-    TURN = "turn"
 
 
 @dataclass(frozen=True)

@@ -12,23 +12,29 @@ CATALOG_ON_FILES = "agentgym.envs.catalog:ON_FILES"
 SUITES = "agentgym.tasks.suite_files:SUITES"
 """The folder of the bundled suites."""
 
+ENVIRONMENTS, RESULTS, TRAINING, MACHINE = "Environments and tasks", "Evaluation", "Training", "This machine"
+"""Headings of the commands in the help."""
+
 COMMANDS = {
-    "train": ("agentgym.trainers.command:app", "Train a policy with trajectory-level GRPO."),
+    "train": ("agentgym.trainers.command:app", "Train a policy with trajectory-level GRPO.", TRAINING),
     "gateway": (
-        "agentgym.interop.served.gateway.command:gateway",
+        "agentgym.interop.served.gateway_command:gateway",
         "Serve a model to agents as an OpenAI-compatible endpoint, and record their tokens as trajectories.",
+        TRAINING,
     ),
     "doctor": (
         "agentgym.tools.doctor.command:doctor",
         "Report what this machine offers and what is missing. Exits with 1 if no sandbox can contain untrusted code.",
+        MACHINE,
     ),
     "index": (
         "agentgym.tools.index.command:index_app",
         "Build a search index of documents, search it and show documents.",
+        MACHINE,
     ),
-    "serve": ("agentgym.tools.serving.command:serve_app", "Serve resources of this machine over HTTP."),
+    "serve": ("agentgym.tools.serving.command:serve_app", "Serve resources of this machine over HTTP.", MACHINE),
 }
-"""Commands defined in other packages: the path of a function or a Typer app, and its help."""
+"""Commands defined in other packages: the path of a function or a Typer app, its help, and its heading."""
 
 TASK_BUILDERS = {"swe": "agentgym.envs.swe.building.cli:build"}
 """The commands `agentgym tasks build KIND`, by kind."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 
 from rich.console import Console
+from rich.table import Table
 
 WIDE = 160
 """Width of output to a file or a pipe, so that table rows are not wrapped."""
@@ -33,3 +34,11 @@ def stdout_to_stderr() -> Iterator[None]:
     finally:
         os.dup2(stdout, 1)
         os.close(stdout)
+
+
+def new_table(*columns: str) -> Table:
+    """Return an empty table in the style of all commands."""
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for index, name in enumerate(columns):
+        table.add_column(name, no_wrap=index == 0, style="bold" if index == 0 else "", overflow="fold")
+    return table

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from agentgym.base.command_options import Seed, Settings, TrustFile
-from agentgym.base.components import COMMANDS
+from agentgym.base.components import COMMANDS, ENVIRONMENTS, RESULTS
 from agentgym.base.errors import AgentGymError, UsageError
 from agentgym.base.loading import also_look_in
 from agentgym.base.signals import exit_status, interruptible
@@ -81,16 +81,16 @@ def _agentgym(
     also_look_in(os.getcwd())
 
 
-@app.command("list")
+@app.command("list", rich_help_panel=ENVIRONMENTS)
 def list_() -> None:
     """List the installed environments."""
     from agentgym.base.console import console
-    from agentgym.cli.listing import environments_table
+    from agentgym.cli.environments import environments_table
 
     console().print(environments_table())
 
 
-@app.command()
+@app.command(rich_help_panel=ENVIRONMENTS)
 def cards(
     envs: Annotated[
         list[str] | None,
@@ -99,7 +99,7 @@ def cards(
     out: Annotated[
         Path | None, typer.Option(help="Write one file per environment, and README.md, to this folder.")
     ] = None,
-    tasks: Annotated[int, typer.Option("--tasks", "-n", min=1, help="Number of tasks to play.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of tasks to play.")] = 10,
     speeds: Annotated[
         Path | None,
         typer.Option(help="Measured speeds to show: results of python -m benchmarks.step_times.", dir_okay=False),
@@ -109,12 +109,12 @@ def cards(
     from agentgym.cli.listing import print_cards, write_cards
 
     if out is None:
-        print_cards(envs or [], tasks, speeds)
+        print_cards(envs or [], limit, speeds)
     else:
-        write_cards(envs or [], out, tasks, speeds)
+        write_cards(envs or [], out, limit, speeds)
 
 
-@app.command()
+@app.command(rich_help_panel=ENVIRONMENTS)
 def new(
     name: Annotated[str, typer.Argument(help="Name of the environment, e.g. word-count.")],
     path: Annotated[Path, typer.Option(help="The folder to write to.", file_okay=False)] = Path("."),
@@ -132,7 +132,7 @@ def new(
         typer.echo(f"  {go}{command}")
 
 
-@app.command()
+@app.command(rich_help_panel=ENVIRONMENTS)
 def check(
     env: EnvName,
     settings: Settings = None,
@@ -166,7 +166,7 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(rich_help_panel=ENVIRONMENTS)
 def play(
     env: EnvName,
     settings: Settings = None,
@@ -185,10 +185,10 @@ def play(
     PlaySession(lambda: make_env(env, kwargs), seed=seed, options=options, read=line_reader()).play()
 
 
-app.command("eval")(eval_)
+app.command("eval", rich_help_panel=RESULTS)(eval_)
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS)
 def compare(
     files: Annotated[
         list[str],
@@ -197,7 +197,7 @@ def compare(
             help="Files or folders of eval --out (or FOLDER@POLICY).",
         ),
     ],
-    tasks: Annotated[bool, typer.Option("--tasks", help="Also list the tasks won and lost.")] = False,
+    flips: Annotated[bool, typer.Option("--flips", help="Also list the tasks won and lost.")] = False,
     seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
@@ -208,10 +208,10 @@ def compare(
     """
     from agentgym.cli.compare import run_comparison
 
-    run_comparison(files, seed=seed, tasks=tasks, as_json=as_json)
+    run_comparison(files, seed=seed, flips=flips, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS)
 def show(
     file: JsonLines,
     index: Annotated[int | None, typer.Option(help="Index of a trajectory in the list, from 0.")] = None,
@@ -255,7 +255,7 @@ def show(
             print_gold(request.task_of(trajectory), console, max_chars)
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS)
 def view(
     places: Annotated[
         list[Path], typer.Argument(metavar="FILE_OR_FOLDER", help="JSONL files of trajectories, or folders of runs.")
@@ -282,7 +282,7 @@ def view(
     run_view(ViewRequest(places, out, term, port, max_mb, trust_file))
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS)
 def export(
     places: Annotated[
         list[Path],
@@ -296,13 +296,15 @@ def export(
     run_export(places, out)
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS)
 def replay(
     file: JsonLines,
     tasks: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="The manifest of the tasks, if they are not the environment's own."
+            exists=True,
+            dir_okay=False,
+            help="The manifest (JSONL) of the tasks, if the environment does not have them.",
         ),
     ] = None,
     env: Annotated[
@@ -325,4 +327,4 @@ def replay(
         raise typer.Exit(1)
 
 
-app.add_typer(tasks_app, name="tasks")
+app.add_typer(tasks_app, name="tasks", rich_help_panel=ENVIRONMENTS)

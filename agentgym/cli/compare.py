@@ -16,14 +16,14 @@ AGAINST = "vs"
 
 
 def run_comparison(
-    files: Sequence[str], *, seed: int = 0, tasks: bool = False, as_json: bool = False
+    files: Sequence[str], *, seed: int = 0, flips: bool = False, as_json: bool = False
 ) -> Comparison | SeedsComparison:
     """Compare runs and print the result.
 
     Args:
         files: Two sources (`Source`), or several of one method, `"vs"`, and several of the other.
         seed: Seeds the bootstrap.
-        tasks: Also print the tasks won and lost.
+        flips: Also print the tasks won and lost.
         as_json: Print JSON instead.
 
     Raises:
@@ -35,10 +35,10 @@ def run_comparison(
     if len(before) == len(after) == 1:
         comparison = compare(before[0].run(), after[0].run(), seed=seed)
         if not as_json:
-            print_comparison(comparison, console(), tasks=tasks)
+            print_comparison(comparison, console(), flips=flips)
     else:
-        if tasks:
-            raise UsageError("--tasks needs exactly two runs")
+        if flips:
+            raise UsageError("--flips needs exactly two runs")
         comparison = compare_seeds([source.run() for source in before], [source.run() for source in after], seed=seed)
         if not as_json:
             print_seeds(comparison, console())

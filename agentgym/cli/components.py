@@ -17,10 +17,11 @@ class LazyCommand(TyperCommand):
         name: Name of the command.
         path: Path of a function or a Typer app.
         help: Text for the list of commands.
+        panel: Its heading in that list.
     """
 
-    def __init__(self, name: str, path: str, help: str):
-        super().__init__(name, help=help)
+    def __init__(self, name: str, path: str, help: str, panel: str):
+        super().__init__(name, help=help, rich_help_panel=panel)
         self._path = path
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:

@@ -19,45 +19,86 @@ if TYPE_CHECKING:
     from agentgym.cli.suite_runs import SuitesRequest
 
 
-# Environments and tasks.
-EnvName = Annotated[str | None, typer.Option(help="An id such as 'sql', or module:Class.")]
+_TASKS, _POLICY, _PLAY, _RESULTS = "Environment and tasks", "Policy", "Execution", "Results"
+"""Headings of the options in the help."""
+
+EnvName = Annotated[str | None, typer.Option(help="An id such as 'sql', or module:Class.", rich_help_panel=_TASKS)]
 SuiteNames = Annotated[
     list[str] | None,
-    typer.Option(help="A suite (agentgym tasks list) or its YAML file, instead of --env; may be repeated."),
+    typer.Option(
+        help="A suite (agentgym tasks list) or its YAML file, instead of --env; may be repeated.",
+        rich_help_panel=_TASKS,
+    ),
 ]
-Tasks = Annotated[str | None, typer.Option(help="A split, or a manifest (JSONL); default: test or the nearest split.")]
-Attempts = Annotated[int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task; default: 1.")]
+Tasks = Annotated[
+    str | None,
+    typer.Option(help="A split, or a manifest (JSONL); default: test or the nearest split.", rich_help_panel=_TASKS),
+]
+Attempts = Annotated[
+    int | None,
+    typer.Option("--attempts", "-k", min=1, help="Trajectories per task; default: 1.", rich_help_panel=_TASKS),
+]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: all, or 100 of an endless split."),
+    typer.Option(
+        "--limit",
+        "-n",
+        min=1,
+        help="Maximum number of tasks; default: all, or 100 of an endless split.",
+        rich_help_panel=_TASKS,
+    ),
 ]
 Data = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=PATH", help="Your own data for a suite that needs it; may be repeated."),
+    typer.Option(
+        metavar="NAME=PATH",
+        help="Your own data for a suite that needs it; may be repeated.",
+        rich_help_panel=_TASKS,
+    ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at a broken task or file entry instead of skipping it.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Stop at a broken task or file entry instead of skipping it.", rich_help_panel=_TASKS
+    ),
+]
 
-# Policies.
 Policies = Annotated[
     list[str] | None,
     typer.Option(
         help="scripted, random, silent, human (you), tiny, smollm2, a checkpoint's folder or name, a GGUF file, "
-        "vllm:MODEL (sampled with vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), "
-        "or module:factory; may be repeated, to compare several; default: scripted.",
+        "vllm:MODEL (sampled with vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint; "
+        "without @URL, the one in OPENAI_BASE_URL), or module:factory; may be repeated, to compare several; default: "
+        "scripted, the environment's own solution.",
+        rich_help_panel=_POLICY,
     ),
 ]
-Dialect = Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")]
+Dialect = Annotated[
+    str | None,
+    typer.Option(help="The format of tool calls; template: the model's own.", rich_help_panel=_POLICY),
+]
 Lenient = Annotated[
     bool,
-    typer.Option("--lenient", help="Also run calls written in another form than the dialect's; see docs/models.md."),
+    typer.Option(
+        "--lenient",
+        help="Also run calls written in another form than the dialect's; see docs/models.md.",
+        rich_help_panel=_POLICY,
+    ),
 ]
-Temperature = Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; default: 1.")]
-MaxNewTokens = Annotated[int | None, typer.Option(min=1, help="Maximum sampled tokens per turn; default: 512.")]
+Temperature = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; default: 1.", rich_help_panel=_POLICY),
+]
+MaxNewTokens = Annotated[
+    int | None,
+    typer.Option(min=1, help="Maximum sampled tokens per turn; default: 512.", rich_help_panel=_POLICY),
+]
 EndpointSettings = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=VALUE|FILE",
         help="A setting of openai:MODEL@URL, or a YAML file of settings (docs/endpoint.md); may be repeated.",
+        rich_help_panel=_POLICY,
     ),
 ]
 Search = Annotated[
@@ -66,6 +107,7 @@ Search = Annotated[
         metavar="SEARCH",
         help="Look ahead and play the best line found: best-of-n:8, beam:width=4,branch=3, mcts:iterations=16; "
         "with value=majority, signals, judge or oracle (docs/lookahead.md).",
+        rich_help_panel=_POLICY,
     ),
 ]
 Feedback = Annotated[
@@ -74,31 +116,50 @@ Feedback = Annotated[
         metavar="USER",
         help="Let a simulated user comment on each turn: scripted, or openai:MODEL@URL, which sees the gold "
         "but may not reveal it; with ,when=mistake only after mistakes (docs/feedback.md).",
+        rich_help_panel=_POLICY,
     ),
 ]
 
-# Execution.
-Concurrency = Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.", rich_help_panel=_PLAY)]
 Timeouts = Annotated[
     list[str] | None,
-    typer.Option("--timeout", metavar="NAME=SECONDS", help="A time limit: generation, reset, step, tool, episode."),
+    typer.Option(
+        "--timeout",
+        metavar="NAME=SECONDS",
+        help="A time limit: generation, reset, step, tool, episode.",
+        rich_help_panel=_PLAY,
+    ),
 ]
-Workers = Annotated[str, typer.Option(help="Where environments run: inline, threads, processes or ray.")]
+Workers = Annotated[
+    str, typer.Option(help="Where environments run: inline, threads, processes or ray.", rich_help_panel=_PLAY)
+]
 RayCluster = Annotated[
     str | None,
-    typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; default: a new one on this machine only."),
+    typer.Option(
+        metavar="auto|HOST:PORT",
+        help="The Ray cluster; default: a new one on this machine only.",
+        rich_help_panel=_PLAY,
+    ),
 ]
 
-# Results.
 Out = Annotated[
     Path | None,
-    typer.Option(help="Save here (JSONL; a folder with --suite or several policies); run again to resume."),
+    typer.Option(
+        help="Save here (JSONL; a folder with --suite or several policies); run again to resume.",
+        rich_help_panel=_RESULTS,
+    ),
 ]
 FailUnder = Annotated[
     float | None,
-    typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Exit with 1 if a smaller share is solved."),
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help="Exit with 1 if a smaller share is solved.",
+        rich_help_panel=_RESULTS,
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.", rich_help_panel=_RESULTS)]
 Rescore = Annotated[
     Path | None,
     typer.Option(
@@ -107,6 +168,7 @@ Rescore = Annotated[
         "recorded arguments. Grades are appended to a second file in the same folder.",
         exists=True,
         dir_okay=False,
+        rich_help_panel=_RESULTS,
     ),
 ]
 
@@ -159,10 +221,14 @@ def eval_(
         raise UsageError(
             "name an environment (--env sql; agentgym list) or a suite (--suite core; agentgym tasks list)"
         )
+    if rescore is None and policy is None:
+        typer.echo("No --policy was chosen: this is the environment's own solution (scripted), a ceiling.", err=True)
     if not good:
         raise typer.Exit(1)
 
 
+_SOLUTION = "scripted"
+"""The policy that plays by default."""
 _FLAGS = {"timeouts": "--timeout", "settings": "--set", "max_new_tokens": "--max-new-tokens"}
 _OF_PLAYING = (
     "policy",
@@ -209,7 +275,7 @@ def _play(arguments: Mapping[str, Any]) -> bool:
 
     _refuse(arguments, ("data",), "it names the data of a suite; for an environment, use --set")
     _refuse(arguments, ("trust_file",), "no file of trajectories is read; it is for --rescore")
-    policies = arguments.get("policy", ["scripted"])
+    policies = arguments.get("policy", [_SOLUTION])
     strict = arguments.get("strict", False)
     chosen = {name: arguments[name] for name in ("dialect", "lenient") if name in arguments}
     request = EvaluationRequest(
@@ -297,7 +363,7 @@ def _play_suites(arguments: Mapping[str, Any]) -> bool:
     places = {name: str(path) for name, path in parse_settings(arguments.get("data", ()), "--data").items()}
     request = SuitesRequest(
         [load_suite(name, places) for name in arguments["suite"]],
-        arguments.get("policy", ["scripted"]),
+        arguments.get("policy", [_SOLUTION]),
         seed=arguments["seed"],
         out=arguments.get("out"),
         limit=arguments.get("limit"),

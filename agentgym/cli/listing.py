@@ -1,60 +1,25 @@
-"""Tables of environments and tasks, and their cards, for the command line."""
+"""Tables of tasks, and cards of environments, for the command line."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import gymnasium
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from agentgym.base.choices import count_of
 from agentgym.base.console import console as terminal
+from agentgym.base.console import new_table
 from agentgym.base.errors import UsageError
 from agentgym.base.output_files import check_folder, refuse_to_replace
 from agentgym.check.cards import CardSubject, card, is_card, overview, read_speeds, subjects
+from agentgym.cli.environments import by_class
 from agentgym.core.display import plain
-from agentgym.core.env import Env
-from agentgym.core.registry import class_of, common_beginning, list_environments, load_class
+from agentgym.core.registry import class_of
 from agentgym.core.task import Task
 from agentgym.core.task_files import STRICT, STRICT_MEANS
-
-_MANY = 3
-"""Maximum number of ids of one class that get a row each."""
-_OF_THE_TASK = "[dim]each task has its own[/]"
-
-
-def environments_table() -> Table:
-    """Return a table of the registered environments: id, tools and description."""
-    table = new_table("environment", "tools", "about")
-    for env_id, entry_point in _by_class():
-        try:
-            kind = load_class(entry_point) if isinstance(entry_point, str) else entry_point
-            assert isinstance(kind, type)
-            assert issubclass(kind, Env)
-        except Exception as error:
-            # A plugin that fails to import must not hide the others; show its error.
-            table.add_row(env_id, "", Text(plain(f"cannot be imported: {error!r}", 200), style="red"))
-            continue
-        about = (inspect.getdoc(kind) or "").partition("\n")[0]
-        table.add_row(env_id, ", ".join(kind.tools.names) or _OF_THE_TASK, Text(plain(about)))
-    return table
-
-
-def _by_class() -> Iterator[tuple[str, Any]]:
-    """Yield ids with their entry points. Many ids of one class become one, such as `acme/page-* (20)`."""
-    classes: dict[Any, list[str]] = {}
-    for env_id in list_environments():
-        classes.setdefault(gymnasium.spec(env_id).entry_point, []).append(env_id)
-    for entry_point, ids in classes.items():
-        if len(ids) <= _MANY:
-            yield from ((env_id, entry_point) for env_id in ids)
-        else:
-            yield f"{common_beginning(ids)}* ({len(ids)})", entry_point
 
 
 def tasks_table(tasks: Iterable[Task]) -> Table:
@@ -95,7 +60,7 @@ def print_sources(env: str | None) -> None:
 def _ids() -> list[str]:
     """Return the ids of the environments that can be imported."""
     ids: list[str] = []
-    for env_id, _ in _by_class():
+    for env_id, _ in by_class():
         try:
             class_of(env_id)
         except Exception:  # `agentgym list` shows the error of a plugin
@@ -107,14 +72,6 @@ def _ids() -> list[str]:
 def taking_files() -> list[str]:
     """Return the ids of the environments that accept task files."""
     return [env_id for env_id in _ids() if class_of(env_id).files is not None]
-
-
-def new_table(*columns: str) -> Table:
-    """Return an empty table in the style of all commands."""
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    for index, name in enumerate(columns):
-        table.add_column(name, no_wrap=index == 0, style="bold" if index == 0 else "", overflow="fold")
-    return table
 
 
 OVERVIEW = "README.md"

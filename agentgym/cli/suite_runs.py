@@ -342,7 +342,26 @@ def _table(report: SuitesReport, suite: Suite) -> Table:
         means = [report.success(suite, policy) for policy in policies]
         mean_cells = ["–" if mean is None else f"{100 * mean:.1f} %" for mean in means]
         table.add_row(Text("mean over entries", style="bold"), "", *(Text(mean, style="bold") for mean in mean_cells))
+    for name, value_of in _COSTS.items():
+        costs = [_mean_cost(mine, policy, value_of) for policy in policies]
+        if any(cost is not None for cost in costs):
+            row = ["–" if cost is None else f"{cost:.4g}" for cost in costs]
+            table.add_row(Text(f"{name} an episode", style="dim"), "", *(Text(cost, style="dim") for cost in row))
     return table
+
+
+_COSTS: dict[str, Callable[[Summary], float | None]] = {
+    "tokens in": lambda summary: summary.input_tokens,
+    "tokens out": lambda summary: summary.sampled_tokens,
+    "cost": lambda summary: summary.cost,
+}
+
+
+def _mean_cost(pairs: Sequence[EntryRun], policy: str, value_of: Callable[[Summary], float | None]) -> float | None:
+    """Return the mean over a policy's entries, as far as it was recorded."""
+    summaries = [pair.summary for pair in pairs if pair.policy == policy and pair.summary is not None]
+    values = [value for summary in summaries if (value := value_of(summary)) is not None]
+    return fmean(values) if values else None
 
 
 def _tasks(pair: EntryRun) -> str:

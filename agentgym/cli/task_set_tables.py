@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.base.choices import count_of
-from agentgym.cli.listing import new_table
+from agentgym.base.console import new_table
 from agentgym.core.display import plain
 from agentgym.eval.suites.suite import Suite, SuiteEntry
 from agentgym.rollout.limits import Limits

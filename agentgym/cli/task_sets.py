@@ -98,8 +98,8 @@ def list_() -> None:
 def stats(
     name: Name,
     splits: Splits = None,
-    number: Annotated[
-        int, typer.Option("--number", "-n", min=1, help="Maximum number of tasks per split of an environment.")
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of tasks per split of an environment.")
     ] = 100,
     settings: Settings = None,
     data: Data = None,
@@ -111,7 +111,7 @@ def stats(
     from agentgym.eval.suites.validation import ValidationReport, task_stats
 
     report = ValidationReport()
-    sets = _sets(name, report, splits, number, settings, data, as_suite)
+    sets = _sets(name, report, splits, limit, settings, data, as_suite)
     for place, reason in report.unchecked.items():
         console(stderr=True).print(f"{place} is left out: {reason}", style="yellow", markup=False)
     for place, gone in report.gone.items():
@@ -125,8 +125,8 @@ def stats(
 def validate(
     name: Name,
     splits: Splits = None,
-    number: Annotated[
-        int, typer.Option("--number", "-n", min=1, help="Maximum number of tasks per split of an environment.")
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of tasks per split of an environment.")
     ] = 50,
     settings: Settings = None,
     data: Data = None,
@@ -166,7 +166,7 @@ def validate(
     from agentgym.eval.suites.validation import ValidationReport, compare_tasks, examine_sets, play_gold
 
     report = ValidationReport(repeats_count=names_suite(name, as_suite))
-    sets = _sets(name, report, splits, number, settings, data, as_suite, entry)
+    sets = _sets(name, report, splits, limit, settings, data, as_suite, entry)
     compare_tasks(sets, report, near)
     if against:
         texts = (text for path in against for text in texts_in(path))
@@ -189,7 +189,7 @@ def _sets(
     name: str,
     report: ValidationReport,
     splits: list[str] | None,
-    number: int,
+    limit: int,
     settings: list[str] | None,
     data: list[str] | None,
     as_suite: bool,
@@ -207,7 +207,7 @@ def _sets(
         return entry_sets([suite.entry(entry) for entry in entries] if entries else suite.entries, report)
     if data or entries:
         raise UsageError("--data and --entry are for suites; for an environment, name files with --set")
-    return sets_of_env(factory_of(name, parse_settings(settings or [])), splits, number)
+    return sets_of_env(factory_of(name, parse_settings(settings or [])), splits, limit)
 
 
 def factory_of(name: str, arguments: dict[str, Any]) -> EnvFactory:

@@ -30,8 +30,8 @@ def pin(
     split: Annotated[
         str | None, typer.Option(help="The split to take tasks from; default: test or the nearest split.")
     ] = None,
-    number: Annotated[
-        int | None, typer.Option("--number", "-n", min=1, help="Number of different tasks; default: 100.")
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of different tasks; default: 100.")
     ] = None,
     entry: Annotated[
         str | None, typer.Option(help="The entry of the suite; default for a new one: the name of its environment.")
@@ -42,18 +42,18 @@ def pin(
 ) -> None:
     """Pin the current tasks of a suite, or tasks of an environment as a new entry of a suite.
 
-    With a suite and --entry, that entry gets the tasks of --split and --number. With an environment, --out names the
+    With a suite and --entry, that entry gets the tasks of --split and --limit. With an environment, --out names the
     suite, which is created if it does not exist; --data NAME=PATH takes the tasks from your files, and the suite will
     require them under that name. A suite whose content changes gets a new version.
     """
     if names_suite(name, as_suite):
-        if settings or (entry is None and (split or number)):
+        if settings or (entry is None and (split or limit)):
             raise UsageError("to change the tasks of an entry, use --entry NAME; --set is for environments")
-        done = _pin_suite(name, out, entry, split, number or _NUMBER, data)
+        done = _pin_suite(name, out, entry, split, limit or _NUMBER, data)
     elif out is None:
         raise UsageError(f"name the suite to add the tasks of {name!r} to: --out SUITE.yaml")
     else:
-        done = _pin_environment(name, out, split, number or _NUMBER, entry, settings, data)
+        done = _pin_environment(name, out, split, limit or _NUMBER, entry, settings, data)
     _print_changes(done)
 
 
@@ -96,7 +96,7 @@ def _unique_tasks(tasks: Iterable[Task]) -> list[Task]:
 
 
 def _pin_suite(
-    name: str, out: Path | None, entry: str | None, split: str | None, number: int, data: list[str] | None
+    name: str, out: Path | None, entry: str | None, split: str | None, limit: int, data: list[str] | None
 ) -> Pinned:
     from agentgym.eval.suites.loading import suite_path
     from agentgym.eval.suites.pinning import copy_suite, pin_suite, pin_tasks
@@ -113,7 +113,7 @@ def _pin_suite(
         copy_suite(source, out)
     path = out or source
     if entry is not None:
-        return pin_tasks(path, entry, split, number, paths_in(data))
+        return pin_tasks(path, entry, split, limit, paths_in(data))
     return pin_suite(path, paths_in(data))
 
 
@@ -121,7 +121,7 @@ def _pin_environment(
     name: str,
     out: Path,
     split: str | None,
-    number: int,
+    limit: int,
     entry: str | None,
     settings: list[str] | None,
     data: list[str] | None,
@@ -134,7 +134,7 @@ def _pin_environment(
     described: dict[str, Any] = {"env": name, "name": entry, "arguments": arguments}
     described["data"] = _data_argument(name, paths)
     factory_of(name, {**arguments, **{argument: paths[data_name] for argument, data_name in described["data"].items()}})
-    return add_entry(out, {key: value for key, value in described.items() if value}, split, number, paths)
+    return add_entry(out, {key: value for key, value in described.items() if value}, split, limit, paths)
 
 
 def _check_suite_path(out: Path) -> None:
@@ -201,7 +201,9 @@ def show(
     split: Annotated[
         str | None, typer.Option(help="The split to take tasks from; default: test or the nearest split.")
     ] = None,
-    number: Annotated[int | None, typer.Option("--number", "-n", min=1, help="Number of tasks; default: 20.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: 20.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write a manifest that pins exactly these tasks.")] = None,
     settings: Settings = None,
     left_out: Annotated[
@@ -224,18 +226,18 @@ def show(
     if task_sets.names_suite(name, as_suite):
         if split or settings or left_out or strict:
             raise UsageError("--split, --set, --left-out and --strict are for environments, not for suites")
-        _show_suite(name, entry, number, out, data)
+        _show_suite(name, entry, limit, out, data)
     elif entry or data:
         raise UsageError("--entry and --data are for suites; for an environment, name files with --set")
     else:
-        _show_environment(name, parse_settings(settings or []), split, number or _SHOWN, out, left_out, strict)
+        _show_environment(name, parse_settings(settings or []), split, limit or _SHOWN, out, left_out, strict)
 
 
 _SHOWN = 20
 """Default number of tasks to show."""
 
 
-def _show_suite(name: str, entry: str | None, number: int | None, out: Path | None, data: list[str] | None) -> None:
+def _show_suite(name: str, entry: str | None, limit: int | None, out: Path | None, data: list[str] | None) -> None:
     from agentgym.base.console import console
     from agentgym.cli.task_set_tables import print_suite
     from agentgym.eval.suites import load_suite
@@ -248,14 +250,14 @@ def _show_suite(name: str, entry: str | None, number: int | None, out: Path | No
         return
     suite_entry = suite.entry(entry)
     with suite_entry.opened() as env:
-        _show_tasks(suite_entry.tasks(env)[:number], out)
+        _show_tasks(suite_entry.tasks(env)[:limit], out)
 
 
 def _show_environment(
     env: str,
     arguments: dict[str, Any],
     split: str | None,
-    number: int,
+    limit: int,
     out: Path | None,
     left_out: bool,
     strict: bool,
@@ -266,7 +268,7 @@ def _show_environment(
     from agentgym.core.task_files import LeavesOut
 
     with closed_after(make_env(env, with_strict(env, arguments, strict))) as made_env:
-        selected = choose_tasks(made_env, split or default_split(made_env.tasks, TEST), number)
+        selected = choose_tasks(made_env, split or default_split(made_env.tasks, TEST), limit)
         description = getattr(made_env.tasks, "description", "")
         entries = made_env.tasks.left_out if isinstance(made_env.tasks, LeavesOut) else ()
     if left_out:
@@ -305,7 +307,7 @@ def export_harbor(
     split: Annotated[
         str | None, typer.Option(help="The split to take tasks from; default: test or the nearest split.")
     ] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of tasks.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of tasks.")] = 10,
     image: Annotated[
         str, typer.Option(help="The base image; it needs bash and Python 3.11 or newer.")
     ] = "python:3.12-slim",
@@ -319,7 +321,7 @@ def export_harbor(
     from agentgym.core.task import TEST, default_split
 
     with closed_after(make_env(env, parse_settings(settings or []))) as made_env:
-        selected = choose_tasks(made_env, split or default_split(made_env.tasks, TEST), number)
+        selected = choose_tasks(made_env, split or default_split(made_env.tasks, TEST), limit)
         written = load_named(HARBOR_EXPORT, "an exporter")(made_env, env, selected, out, image)
     typer.echo(f"Wrote {len(written)} task folders to {out}")
 

@@ -175,6 +175,9 @@ def _header(trajectory: Trajectory) -> Table:
     if (tokens := trajectory.tokens) is not None:
         observed = len(tokens.completion_ids) - tokens.sampled
         table.add_row("tokens", f"{len(tokens.prompt_ids)} prompt  {tokens.sampled} sampled  {observed} observed")
+    if trajectory.usage:
+        usage = "  ".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in trajectory.usage.items())
+        table.add_row("usage", Text(plain(usage)))
     return table
 
 

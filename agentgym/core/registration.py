@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from itertools import takewhile
 from types import ModuleType
+from typing import Any
 
 from agentgym.base.components import CATALOG, CATALOG_ON_FILES
 
@@ -20,19 +22,32 @@ PLUGIN_GROUP = "agentgym.envs"
 """Entry-point group under which other packages declare environments."""
 
 
-def register_declared() -> frozenset[str]:
-    """Register the bundled and installed environments that are not registered yet; return all their ids."""
+def declared_environments() -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Return the paths of the classes of bundled and installed environments, with their arguments, by id."""
     # Imported here because most uses of agentgym do not need them.
     from importlib.metadata import entry_points
 
-    import gymnasium
-
     from agentgym.base.loading import load_named
 
-    plugins = {plugin.name: (plugin.value, {}) for plugin in entry_points(group=PLUGIN_GROUP)}
-    declared = dict(plugins)
+    declared: dict[str, tuple[str, Mapping[str, Any]]] = {
+        plugin.name: (plugin.value, {}) for plugin in entry_points(group=PLUGIN_GROUP)
+    }
     for catalog in (CATALOG, CATALOG_ON_FILES):
         declared |= load_named(catalog, "a catalog", lambda value: isinstance(value, dict))
+    return declared
+
+
+def common_beginning(ids: Sequence[str]) -> str:
+    """Return the common prefix of ids."""
+    pairs = zip(min(ids), max(ids), strict=False)
+    return "".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def register_declared() -> frozenset[str]:
+    """Register the bundled and installed environments that are not registered yet; return all their ids."""
+    import gymnasium
+
+    declared = declared_environments()
     for env_id, (path, kwargs) in declared.items():
         if env_id in gymnasium.registry:
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Any, cast
 
 import gymnasium
@@ -67,12 +67,6 @@ def resolve(env_id: str) -> str:
             "a class of your own is named module:Class"
         )
     return max(candidates, key=lambda full_id: gymnasium.registry[full_id].version or 0)
-
-
-def common_beginning(ids: Sequence[str]) -> str:
-    """Return the common prefix of ids."""
-    pairs = zip(min(ids), max(ids), strict=False)
-    return "".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _in_brief(names: Sequence[str]) -> list[str]:

@@ -32,6 +32,8 @@ class Measures:
     """Mean number of sampled tokens per episode."""
     observed_tokens: float | None
     """Mean number of tokens per episode that the policy read but did not sample: prompt, tool results, template."""
+    input_tokens: float | None
+    """Mean number of tokens of all requests of an episode; each turn sends the conversation before it again."""
     tool_error_rate: float | None
     """Share of tool calls that returned an error."""
     tool_errors: dict[str, float]
@@ -76,6 +78,7 @@ def measure(entries: Sequence[Entry]) -> Measures:
         calls=_mean(t.counts["calls"] for t in entries if "calls" in t.counts),
         sampled_tokens=_mean_known(t.sampled_tokens for t in entries),
         observed_tokens=_mean_known(t.observed_tokens for t in entries),
+        input_tokens=_mean_known(t.input_tokens for t in entries),
         tool_error_rate=_share(_total(entries, "tool_errors"), calls),
         tool_errors=_by_kind(entries, OF_CALLS, _total(entries, "tool_errors"), calls),
         format_error_rate=_share(_total(entries, "format_errors"), turns),

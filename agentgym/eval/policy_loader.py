@@ -34,7 +34,7 @@ BUILTIN: dict[str, Callable[[], Policy]] = {
 
 CHOICES = (
     f"{', '.join(BUILTIN)}, {TINY}, {SMOLLM2}, a folder with a transformers checkpoint, a GGUF file, a model's public "
-    "name (org/name), vllm:MODEL, vllm:MODEL@URL, openai:MODEL@URL, or module:factory"
+    "name (org/name), vllm:MODEL, vllm:MODEL@URL, openai:MODEL[@URL], or module:factory"
 )
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -55,8 +55,8 @@ def load_policy(
     Args:
         name: `scripted`, `random`, `silent`, `human`, `tiny`, `smollm2`, a checkpoint's folder or public name, a GGUF
             file, `vllm:MODEL` (any of these models, sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM
-            servers), `openai:MODEL@URL` (behind a chat endpoint), or `module:factory`, which is called without
-            arguments.
+            servers), `openai:MODEL@URL` (behind a chat endpoint; without a URL, the one in `OPENAI_BASE_URL`), or
+            `module:factory`, which is called without arguments.
         env_id: The environment to play.
         env_kwargs: Arguments of that environment.
         endpoint: Settings of an endpoint: `KEY=VALUE` or YAML files.

@@ -9,6 +9,7 @@ from math import inf
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from agentgym.base.choices import count_of
 from agentgym.core.endings import Reason
 from agentgym.core.trajectory import Trajectory
 from agentgym.eval.measures import Measures, measure
@@ -210,11 +211,17 @@ def _order(result: Trajectory | Entry) -> tuple[str, int]:
 MAX_TAGS = 10
 """Number of tags to print, hardest first; a summary holds all of them."""
 
+MIN_TAG_TASKS = 5
+"""Fewest tasks of a printed tag: fewer say nothing."""
+
 MAX_ERRORS = 5
 """Number of errors to print; a summary holds all of them."""
 
 WIDE = 110
 """Least width of a console for the table of rates to include reward, turns, calls and errors."""
+
+WIDEST = 145
+"""Least width of a console for the table of rates to include tokens and cost too."""
 
 _FEEDBACK = {"feedback": "comments an episode", "feedback_withheld": "withheld, because they revealed the gold"}
 
@@ -239,7 +246,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         print_errors(summary, console)
         _print_broken_tasks(summary, console)
         return
-    tables = [_rates_table(summary, console.width >= WIDE), Text(), _measures_table(summary)]
+    tables = [_rates_table(summary, console.width), Text(), _measures_table(summary)]
     console.print(Panel(Group(*tables), title=title, title_align="left", expand=False, padding=(1, 2)))
     if (why := why_barren(summary.sampled_tokens, summary.format_error_rate)) is not None:
         console.print(f"[bold red]This says nothing about the model:[/] {why}.")
@@ -290,35 +297,48 @@ def print_errors(summary: Summary, console: Console) -> None:
         console.print(Text(f"  … and {more} other errors", style="dim"))
 
 
-def _rates_table(summary: Summary, wide: bool) -> Any:
+def _rates_table(summary: Summary, width: int) -> Any:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     columns = ["", "success", "95 % interval", "tasks", "attempts"]
-    columns += ["reward", "turns", "calls", "tool errors", "median time"] if wide else []
+    shown = [name for name in _MEASURES if name not in _TOKENS or (width >= WIDEST and _MEASURES[name](summary) != "–")]
+    columns += shown if width >= WIDE else []
     for name in columns:
         table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
+
+    overall = summary.overall
 
     def add(name: Text, rate: Rate, measures: Measures) -> None:
         interval = "" if rate.interval is None else f"{percent(rate.interval.low)} – {percent(rate.interval.high)}"
         cells = [percent(rate.success), interval, str(rate.tasks), str(rate.attempts)]
-        table.add_row(name, *cells, *(_measures_cells(measures) if wide else ()))
+        table.add_row(name, *cells, *(_MEASURES[name](measures) for name in columns[len(cells) + 1 :]))
 
-    add(Text("all", style="bold"), summary.overall, summary)
+    add(Text("all", style="bold"), overall, summary)
     for level, rate in summary.by_difficulty.items():
         add(Text(f"difficulty {level}"), rate, summary.measures_by_difficulty[level])
-    hardest = sorted(summary.by_tag.items(), key=lambda item: (item[1].success, -item[1].tasks))
+    telling = [(tag, rate) for tag, rate in summary.by_tag.items() if MIN_TAG_TASKS <= rate.tasks < overall.tasks]
+    hardest = sorted(telling, key=lambda item: (item[1].success, -item[1].tasks))
     for tag, rate in hardest[:MAX_TAGS]:
         add(Text(tag, style="cyan"), rate, summary.measures_by_tag[tag])
-    if (more := len(hardest) - MAX_TAGS) > 0:
-        table.add_row(Text(f"… {more} more tags, none harder", style="dim"))
+    if more := len(summary.by_tag) - len(hardest[:MAX_TAGS]):
+        table.add_row(Text(f"… {count_of(more, 'more tag')} (--json)", style="dim"))
     return table
 
 
-def _measures_cells(measures: Measures) -> list[str]:
-    means = [number(measures.reward, 3), number(measures.turns, 1), number(measures.calls, 1)]
-    return [*means, percent(measures.tool_error_rate), seconds(measures.seconds_median)]
+_MEASURES: dict[str, Callable[[Measures], str]] = {
+    "reward": lambda m: number(m.reward, 3),
+    "turns": lambda m: number(m.turns, 1),
+    "calls": lambda m: number(m.calls, 1),
+    "tool errors": lambda m: percent(m.tool_error_rate),
+    "tokens in": lambda m: number(m.input_tokens, 0),
+    "tokens out": lambda m: number(m.sampled_tokens, 0),
+    "cost": lambda m: "–" if m.cost is None else f"{m.cost:.3g}",
+    "median time": lambda m: seconds(m.seconds_median),
+}
+"""The columns of a wide table of rates."""
+_TOKENS = ("tokens in", "tokens out", "cost")
 
 
 def _measures_table(summary: Summary) -> Any:
@@ -375,10 +395,9 @@ def _cost_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
     yield "turns", number(summary.turns, 1)
     if len(summary.by_turns) > 1:
         yield "solved within", [f"{t}: {percent(summary.by_turns[t])}" for t in _points(list(summary.by_turns))]
-    if summary.sampled_tokens is not None:
-        yield "sampled tokens", number(summary.sampled_tokens, 1)
-    if summary.observed_tokens is not None:
-        yield "observed tokens", number(summary.observed_tokens, 1)
+    counts = {"in": summary.input_tokens, "out": summary.sampled_tokens, "read once": summary.observed_tokens}
+    if tokens := [f"{name} {value:.1f}" for name, value in counts.items() if value is not None]:
+        yield "tokens", tokens
     if summary.calls:
         yield "tool calls", number(summary.calls, 1)
     if summary.tool_error_rate is not None:

@@ -15,7 +15,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from agentgym.base.errors import UsageError
+from agentgym.base import yaml12
+from agentgym.base.errors import AgentGymError, UsageError
 from agentgym.base.json_lines import MAX_LINE, parse_line
 from agentgym.core.messages import text_of
 from agentgym.core.trajectory import Trajectory
@@ -41,7 +42,7 @@ FILTERS = tuple(_FILTERS)
 """Filters of `matching`."""
 _SORTABLE = (
     *("id", "env", "policy", "step", "difficulty", "success", "reason", "reward"),
-    *("turns", "calls", "tool_errors", "sampled", "seconds", "generation", "environment"),
+    *("turns", "calls", "tool_errors", "input", "sampled", "cost", "seconds", "generation", "environment"),
 )
 """Columns that `ordered` can sort by."""
 
@@ -74,7 +75,9 @@ def row_of(entry: Entry, key: str, file: str, group: int) -> Row:
         "failed": entry.failed,
         "reward": entry.reward,
         "turns": entry.turns,
+        "input": entry.input_tokens,
         "sampled": entry.sampled_tokens,
+        "cost": entry.usage.get("cost"),
         "calls": entry.counts.get("calls", 0),
         "tool_errors": entry.counts.get("tool_errors", 0),
         "format_errors": entry.counts.get("format_errors", 0),
@@ -128,6 +131,9 @@ def ordered(rows: Sequence[Row], sort: str) -> Sequence[Row]:
 
 METRICS = "metrics.jsonl"
 """Name of the file with the metrics of a training run."""
+_SETTINGS = "config.yaml"
+_HELD_OUT = {"before": "eval-before.jsonl", "after": "eval-after.jsonl"}
+"""Files of the same folder: the settings of the run, and its episodes on held-out tasks."""
 _SELECTIONS = {"samples.jsonl": "eval-after.jsonl"}
 """Maps files that repeat trajectories to the original files in the same folder."""
 _VERSIONS = 100
@@ -210,6 +216,17 @@ class Collection:
         """A text that changes whenever the collection does."""
         metrics = sum(sum(map(len, metrics.series.values())) for metrics in self._metrics.values())
         return f"{self._id}.{self._listed}.{self._notes}.{metrics}"
+
+    @property
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """Training runs by folder: their settings, and the displayed names of the files of their evaluations."""
+        return {
+            path.parent.resolve().name: {
+                "settings": _settings(path.with_name(_SETTINGS)),
+                **{when: self._name(path.with_name(name)) for when, name in _HELD_OUT.items()},
+            }
+            for path in self._metrics
+        }
 
     @property
     def metrics(self) -> dict[str, dict[str, list[tuple[int, float]]]]:
@@ -339,6 +356,19 @@ class Collection:
         latest = list(self._unchanged.items())[-_VERSIONS:]
         self._unchanged = {version: min(count, same) for version, count in latest}
         self.rows, self._groups, self._by_key = rows, list(groups.values()), {row["key"]: row for row in rows}
+
+
+def _settings(path: Path) -> dict[str, str]:
+    """Return the settings of a training run as text; empty if they cannot be read."""
+    with suppress(OSError, AgentGymError):
+        settings = yaml12.read(path, "settings")
+        if isinstance(settings, dict):
+            return {str(name): value if isinstance(value, str) else _as_json(value) for name, value in settings.items()}
+    return {}
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _holds_trajectories(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -9,11 +10,13 @@ from itertools import permutations
 from typing import Any
 
 from agentgym.base.errors import UsageError
+from agentgym.core.task import Task
 from agentgym.core.trajectory import Trajectory
 from agentgym.eval.comparison import Attempt, Run, attempt_of, compare
 from agentgym.eval.results.entry import Entry
 from agentgym.view.collection import Collection, Row, columns_of
-from agentgym.view.pay import Schemes, as_trained, pays_of
+from agentgym.view.environments import Environments, Unknown
+from agentgym.view.pay import as_trained, pays_of
 
 MAX_SIDES = 4
 """Number of sides that a report compares: the first ones."""
@@ -93,6 +96,8 @@ MAX_GROUP = 64
 """Largest group whose advantages are computed: all its attempts are read for that."""
 _LOGPROBS = "trainer_logprobs"
 _DIGITS = 4
+_MAX_GOLD = 2_000
+"""Number of characters of each entry of a gold that are shown."""
 
 
 class Contents:
@@ -100,15 +105,15 @@ class Contents:
 
     Args:
         collection: The collection of trajectories.
-        schemes: The reward schemes of environments.
+        environments: The environments of the recordings.
     """
 
-    def __init__(self, collection: Collection, schemes: Schemes):
+    def __init__(self, collection: Collection, environments: Environments):
         self._collection = collection
-        self._schemes = schemes
+        self._environments = environments
 
     def of(self, key: str) -> dict[str, Any]:
-        """Return a trajectory, its pay and its annotations, without tokens."""
+        """Return a trajectory, its task's prompt and gold, its pay and its annotations, without tokens."""
         group = self._collection.group(self._collection.row(key))
         return self._read(group, only=key)[key][1]
 
@@ -124,11 +129,12 @@ class Contents:
     def _read(self, rows: list[Row], only: str | None = None) -> dict[str, tuple[Trajectory, dict[str, Any]]]:
         """Return the attempts at one task, or only one of them, by key: the trajectory and its contents."""
         read = {row["key"]: self._collection.read(row["key"]) for row in self._needed(rows, only)}
-        pays = pays_of(list(read.values()), self._schemes, compared=len(rows) <= MAX_GROUP)
-        paid = zip(read.items(), pays, strict=True)
+        first = next(iter(read.values()))
+        scheme, task = self._environments.scheme_of(first), _task_data(self._environments.task_of(first))
+        pays = pays_of(list(read.values()), scheme, compared=len(rows) <= MAX_GROUP)
         return {
-            key: (trajectory, self._content(key, trajectory, pay))
-            for (key, trajectory), pay in paid
+            key: (trajectory, {**self._content(key, trajectory, pay), "task": task})
+            for (key, trajectory), pay in zip(read.items(), pays, strict=True)
             if only in (None, key)
         }
 
@@ -153,6 +159,22 @@ class Contents:
         }
 
 
+def _task_data(task: Task | Unknown) -> dict[str, Any]:
+    """Return the prompt and the gold of a task as JSON data, long values shortened, or why they are unknown."""
+    if isinstance(task, Unknown):
+        return {"prompt": None, "gold": {}, "problem": task.reason}
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in task.gold.items()
+        if value not in (None, "", [], {})
+    }
+    gold = {
+        name: text if len(text) <= _MAX_GOLD else f"{text[:_MAX_GOLD]}… ({len(text)} characters)"
+        for name, text in texts.items()
+    }
+    return {"prompt": task.prompt, "gold": gold, "problem": ""}
+
+
 def _numbers(data: Any, count: int) -> list[float] | None:
     """Return the list in an annotation, under any name, that has one number per completion token."""
     for values in data.values() if isinstance(data, dict) else ():
@@ -173,6 +195,7 @@ def head_of(collection: Collection, since: str = "") -> dict[str, Any]:
         "title": collection.title,
         "version": version,
         "metrics": collection.metrics,
+        "runs": collection.runs,
         "sides": sides(collection.rows),
         "note": "",
         "start": start,

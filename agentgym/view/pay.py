@@ -1,83 +1,31 @@
-"""The pay of trajectories as JSON data: raw reward channels, gates and their values, credit, and advantages.
-
-It depends on the environment's reward scheme, so the environment is made, unless the recording is not trusted with it.
-"""
+"""The pay of trajectories as JSON data: raw reward channels, gates and their values, credit, and advantages."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
 from agentgym.base.components import ADVANTAGES
-from agentgym.base.errors import AgentGymError
 from agentgym.base.loading import load_named
-from agentgym.core.making import recorded_arguments, refuse_class
-from agentgym.core.registry import class_of, make
 from agentgym.core.rewards import GateState, Scheme
 from agentgym.core.trajectory import Trajectory
+from agentgym.view.environments import Unknown
 
 _SAME = 1e-6
 """Largest relative difference of rewards that count as equal."""
 
 
-@dataclass(frozen=True)
-class UnknownScheme:
-    """Why a scheme is unknown."""
-
-    reason: str
-
-
-class Schemes:
-    """The reward schemes of environments, by their id and arguments; each environment is made once.
-
-    Args:
-        trust: Accept any class and any argument from a recording.
-    """
-
-    def __init__(self, *, trust: bool = False):
-        self._trust = trust
-        self._known: dict[str, Scheme | UnknownScheme] = {}
-
-    def of(self, trajectory: Trajectory) -> Scheme | UnknownScheme:
-        """Return the scheme of a trajectory's environment, or why it is unknown."""
-        key = json.dumps([trajectory.env_id, trajectory.env_kwargs], sort_keys=True)
-        if key not in self._known:
-            self._known[key] = self._make(trajectory)
-        return self._known[key]
-
-    def _make(self, trajectory: Trajectory) -> Scheme | UnknownScheme:
-        try:
-            arguments = trajectory.env_kwargs
-            if not self._trust:
-                refuse_class(trajectory.env_id, "the recording")
-                arguments = recorded_arguments(class_of(trajectory.env_id), arguments, {}, "the recording")
-            env = make(trajectory.env_id, **arguments)
-        except Exception as error:  # the environment's code may raise anything
-            return UnknownScheme(f"the environment {trajectory.env_id!r} cannot be made: {_without_advice(error)}")
-        try:
-            return env.scheme
-        finally:
-            env.close()
-
-
-def _without_advice(error: Exception) -> str:
-    text = str(error).partition("; if you trust it")[0]
-    return text if isinstance(error, AgentGymError) else f"{type(error).__name__}: {text}"
-
-
-def pays_of(group: Sequence[Trajectory], schemes: Schemes, *, compared: bool = True) -> list[dict[str, Any]]:
+def pays_of(group: Sequence[Trajectory], scheme: Scheme | Unknown, *, compared: bool = True) -> list[dict[str, Any]]:
     """Return the pay of each attempt at a task, turn by turn, and its advantages; or `{"problem": reason}`.
 
     Args:
         group: Attempts at the task, in the same environment.
-        schemes: The reward schemes of environments.
+        scheme: The reward scheme of the environment, or why it is unknown.
         compared: Whether the group is complete, so that advantages can be computed.
     """
-    scheme = schemes.of(group[0])
-    if isinstance(scheme, UnknownScheme):
+    if isinstance(scheme, Unknown):
         return [{"problem": scheme.reason} for _ in group]
     modes = load_named(ADVANTAGES, "a function")(group, scheme) if compared and len(group) > 1 else {}
     return [

@@ -17,9 +17,9 @@ from typing import Any
 from agentgym.base.errors import UsageError
 from agentgym.base.output_files import first_bytes, refuse_to_replace
 from agentgym.view.collection import Collection
+from agentgym.view.environments import Environments
 from agentgym.view.facts import Contents, all_versus, head_of
 from agentgym.view.page import TITLE, whole_page
-from agentgym.view.pay import Schemes
 
 MAX_MB = 50
 """Default limit of the compressed contents in a report, in megabytes."""
@@ -47,13 +47,13 @@ def write_report(collection: Collection, path: Path, *, max_mb: float = MAX_MB, 
         collection: The trajectories.
         path: The HTML file to write.
         max_mb: Limit of the contents in megabytes. The contents of some groups, spread evenly, are left out to meet it.
-        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
+        trust: Accept any class and any argument of an environment from the recordings, to read its scheme and tasks.
 
     Raises:
         UsageError: The file cannot be written, or exists and is not a report.
     """
     refuse_to_replace(path, "a report of agentgym", lambda path: TITLE in first_bytes(path, _HEAD_BYTES))
-    packed = _Packed(collection, Contents(collection, Schemes(trust=trust)), int(max_mb * 1e6))
+    packed = _Packed(collection, Contents(collection, Environments(trust=trust)), int(max_mb * 1e6))
     unfinished = path.with_name(f"{path.name}.part")
     try:
         with unfinished.open("w", encoding="utf-8") as file:

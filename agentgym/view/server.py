@@ -16,9 +16,9 @@ from starlette.routing import Route
 
 from agentgym.base.errors import AgentGymError, UsageError
 from agentgym.view.collection import Collection, TextSearch
+from agentgym.view.environments import Environments
 from agentgym.view.facts import Contents, head_of, versus
 from agentgym.view.page import SERVED_POLICY, script, served_page, style
-from agentgym.view.pay import Schemes
 
 _HEADERS = {
     "Content-Security-Policy": SERVED_POLICY,
@@ -38,9 +38,9 @@ Query = Mapping[str, str]
 class _Answers:
     """The JSON data for the page. `Live` in `data/source.js` requests it by the names of the methods."""
 
-    def __init__(self, collection: Collection, schemes: Schemes):
+    def __init__(self, collection: Collection, environments: Environments):
         self._collection = collection
-        self._contents = Contents(collection, schemes)
+        self._contents = Contents(collection, environments)
         self._search = TextSearch(collection)
 
     def rows(self, query: Query) -> dict[str, Any] | None:
@@ -67,9 +67,9 @@ def make_app(collection: Collection, *, trust: bool = False) -> Starlette:
 
     Args:
         collection: The trajectories to show.
-        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
+        trust: Accept any class and any argument of an environment from the recordings, to read its scheme and tasks.
     """
-    answers = _Answers(collection, Schemes(trust=trust))
+    answers = _Answers(collection, Environments(trust=trust))
     names = ("rows", "search", "versus", "trajectory", "tokens")
     routes = [Route(f"/api/{name}", _json(getattr(answers, name))) for name in names]
     routes += [Route(path, _static(make, kind)) for path, (make, kind) in _STATIC.items()]

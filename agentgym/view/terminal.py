@@ -16,10 +16,10 @@ from rich.text import Text
 from agentgym.base.choices import count_of
 from agentgym.base.console import console as terminal
 from agentgym.base.errors import AgentGymError, UsageError
-from agentgym.core.display import calls_text, duration, ending_line, plain, print_trajectory
+from agentgym.core.display import calls_text, duration, ending_line, plain, print_gold, print_trajectory
 from agentgym.core.trajectory import Trajectory
 from agentgym.view.collection import FILTERS, Collection, Row, TextSearch, matching, ordered
-from agentgym.view.pay import Schemes, UnknownScheme
+from agentgym.view.environments import Environments, Unknown
 
 PAGE = 20
 _BAR = 40
@@ -43,9 +43,9 @@ def browse(
         collection: The trajectories to show.
         read: Asks the user for a command; raises `EOFError` at the end of input.
         console: The console to print to; by default the terminal.
-        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
+        trust: Accept any class and any argument of an environment from the recordings, to read its scheme and tasks.
     """
-    browser = Browser(collection, console or terminal(), Schemes(trust=trust))
+    browser = Browser(collection, console or terminal(), Environments(trust=trust))
     browser.run("l")
     while True:
         try:
@@ -66,13 +66,13 @@ class Browser:
     Args:
         collection: The trajectories to show.
         console: The console to print to.
-        schemes: The reward schemes of environments.
+        environments: The environments of the recordings.
     """
 
-    def __init__(self, collection: Collection, console: Console, schemes: Schemes):
+    def __init__(self, collection: Collection, console: Console, environments: Environments):
         self.console = console
         self._collection = collection
-        self._search, self._schemes = TextSearch(collection), schemes
+        self._search, self._environments = TextSearch(collection), environments
         self._choices: dict[str, str] = {}
         self._start = 0
         self._open: int | None = None
@@ -138,7 +138,13 @@ class Browser:
     def _show(self, number: int) -> None:
         row = self._row(number)
         self._open = number
-        print_trajectory(self._collection.read(row["key"]), self.console)
+        trajectory = self._collection.read(row["key"])
+        print_trajectory(trajectory, self.console)
+        task = self._environments.task_of(trajectory)
+        if isinstance(task, Unknown):
+            self.console.print(Text(plain(f"gold not shown: {task.reason}", 500), style="dim"))
+        else:
+            print_gold(task, self.console)
         self.console.print(Text(f"number {number}; n: next  p: previous  g: group  c: credit  w: time", style="dim"))
 
     def _row(self, number: int) -> Row:
@@ -171,8 +177,8 @@ class Browser:
 
     def _credit(self) -> None:
         trajectory = self._collection.read(self._opened()["key"])
-        scheme = self._schemes.of(trajectory)
-        if isinstance(scheme, UnknownScheme):
+        scheme = self._environments.scheme_of(trajectory)
+        if isinstance(scheme, Unknown):
             raise UsageError(f"gates and credit cannot be shown: {scheme.reason}")
         gated, states = scheme.trace(trajectory.channels)
         table = _plain_table("turn", "channel", "raw", "gates", "gated", "credited")
@@ -191,12 +197,14 @@ class Browser:
 
 
 def _table(rows: Sequence[Row], start: int) -> Table:
-    table = _plain_table("#", "trajectory", "policy", "step", "difficulty", "turns", "reward", "ending")
+    costs = ("tokens in", "tokens out", "cost")
+    table = _plain_table("#", "trajectory", "policy", "step", "difficulty", "turns", *costs, "reward", "ending")
     for number, row in enumerate(rows, start=start):
         mark = Text("✓ " if row["success"] else "✗ ", style="green" if row["success"] else "red")
         step = "–" if row["step"] is None else str(row["step"])
         names = [Text(plain(row[name], 100)) for name in ("id", "policy")]
-        figures = (step, str(row["difficulty"]), str(row["turns"]), f"{row['reward']:.4g}")
+        spent = ["–" if row[name] is None else f"{row[name]:.4g}" for name in ("input", "sampled", "cost")]
+        figures = (step, str(row["difficulty"]), str(row["turns"]), *spent, f"{row['reward']:.4g}")
         table.add_row(str(number), *names, *figures, mark.append(plain(str(row["reason"]), 50)))
     return table
 

@@ -84,8 +84,9 @@ def _unique(spec: Mapping[str, Any], rows: int, rng: Random) -> list[str]:
 
 
 def _pattern(pattern: str, rng: Random) -> str:
+    """Return the pattern with a random digit for each `#` and a random letter for each `?`."""
     return "".join(
-        str(rng.randrange(10)) if sign == "#" else rng.choice("ABCDEFGHKLMNPRSTVWX") if sign == "@" else sign
+        str(rng.randrange(10)) if sign == "#" else rng.choice("ABCDEFGHKLMNPRSTVWX") if sign == "?" else sign
         for sign in pattern
     )
 

@@ -7,14 +7,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
+from agentgym.base.components import COMMANDS
 from agentgym.base.errors import InfrastructureError
 from agentgym.cli.app import app
+from agentgym.cli.components import LazyCommand, command_of
 from agentgym.core.task import read_manifest
 from agentgym.core.trajectory import read_jsonl, write_jsonl
 from agentgym.envs.guess import GuessEnv
@@ -91,6 +95,52 @@ def test_tasks_are_printed_without_gold_and_written_to_a_manifest():
     ok("tasks", "guess", "-n", "4", "--out", "m.jsonl")
     manifest = read_manifest(Path("m.jsonl"))
     assert [manifest.get("test", i) for i in range(4)] == [GuessEnv.default_tasks().get("test", i) for i in range(4)]
+
+
+@pytest.mark.parametrize(("policy", "is_default"), [((), True), (("--policy", "scripted"), False)])
+def test_eval_without_a_policy_says_that_the_solution_plays(policy: tuple[str, ...], is_default: bool):
+    result = run("eval", "--env", "guess", "-n", "1", *policy)
+    assert ("the environment's own solution" in result.stderr) == is_default
+
+
+def options_in(command: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Yield the options of a command and of those below it, with the place of each."""
+    if isinstance(command, LazyCommand):
+        command = command_of(command.name or "", COMMANDS[command.name or ""][0])
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from options_in(command.get_command(None, name), f"{place} {name}")
+    yield from ((place, parameter) for parameter in command.params)
+
+
+def test_a_flag_means_the_same_in_every_command():
+    options = list(options_in(get_command(app), "agentgym"))
+    limits = {place: option.opts for place, option in options if "-n" in option.opts}
+    assert len(limits) >= 7
+    assert {place: names for place, names in limits.items() if "--limit" not in names} == {}
+    tasks = {place: option for place, option in options if "--tasks" in option.opts}
+    assert {place for place, option in tasks.items() if "manifest" not in (option.help or "")} == set()
+
+
+def test_list_describes_environments_and_names_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch):
+    Path("fine.py").write_text('class Fine:\n    """A fine place.\n\n    More.\n    """\n')
+    Path("again.py").write_text("from fine import Fine as Better\n")
+    monkeypatch.syspath_prepend(".")
+    paths = {
+        "a/again-v0": "again:Better",
+        "a/gone-v0": "gone:Gone",
+        "a/none-v0": "fine:None_",
+        **{f"a/{n}-v0": "fine:Fine" for n in range(4)},
+    }
+    monkeypatch.setattr(
+        "agentgym.cli.environments.declared_environments", lambda: {name: (path, {}) for name, path in paths.items()}
+    )
+    rows = [line.split(maxsplit=1) for line in ok("list").splitlines()[1:]]
+    assert [row[0] for row in rows] == ["a/*", "a/again-v0", "a/gone-v0", "a/none-v0"]
+    for (_, about), expected in zip(
+        rows, ("A fine place.", "A fine place.", "there is no module", "has no"), strict=True
+    ):
+        assert expected in about
+    assert not {"fine", "again"} & sys.modules.keys()
 
 
 def test_show_prints_gold_only_with_its_option():
@@ -189,7 +239,7 @@ def test_errors_and_ctrl_c_print_no_traceback(monkeypatch: pytest.MonkeyPatch, r
     def broken(**kwargs: Any) -> None:
         raise raised
 
-    monkeypatch.setattr("agentgym.cli.listing.environments_table", broken)
+    monkeypatch.setattr("agentgym.cli.environments.environments_table", broken)
     result = run("list")
     assert result.exit_code == code
     assert "Traceback" not in result.output

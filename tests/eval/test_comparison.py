@@ -127,7 +127,7 @@ def test_measures_are_compared_over_tasks_where_both_sides_have_them():
     assert (measures["turns"].a, measures["turns"].b, measures["turns"].difference) == (3.0, 5.0, 2.0)
     assert (measures["reward"].a, measures["reward"].b) == (0.5, 1.0)
     assert (measures["tool errors"].difference, measures["tool errors"].tasks) == (-2.0, 1)
-    assert (measures["sampled tokens"].difference, measures["observed tokens"].a) == (0.0, 5.0)
+    assert (measures["tokens out"].difference, measures["observed tokens"].a) == (0.0, 5.0)
     assert "cost" not in measures
 
 

@@ -68,7 +68,7 @@ def test_a_suite_is_shown_with_the_settings_of_its_entries(mine: str):
         (("validate", "humaneval"), "needs data of your own"),
         (("pin", "core"), "is bundled; name the file of your own version: --out core.yaml"),
         (("pin", "guess"), "--out SUITE.yaml"),
-        (("pin", "mine.yaml", "--number", "3"), "--entry NAME"),
+        (("pin", "mine.yaml", "--limit", "3"), "--entry NAME"),
         (("stats", "guess", "--split", "tset"), "unknown split 'tset'"),
     ],
 )

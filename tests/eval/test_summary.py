@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from agentgym.core.endings import Reason
-from agentgym.core.trajectory import Tokens
-from agentgym.eval.summary import MAX_TAGS, Summary, print_summary, summarize
+from agentgym.core.trajectory import Tokens, Trajectory
+from agentgym.eval.summary import MAX_TAGS, MIN_TAG_TASKS, Summary, print_summary, summarize
 from tests.recorded import episode_of
 
 
@@ -92,20 +92,23 @@ def test_figures_are_computed_on_valid_trajectories():
     assert "4.000" in printed(summary)
 
 
-def test_the_hardest_tags_are_shown_and_the_rest_is_counted():
-    trajectories = [episode_of(str(i), i >= 6, tags=(f"tag{i:02}",)) for i in range(MAX_TAGS + 2)]
-    text = printed(summarize(trajectories))
+def test_the_hardest_tags_of_enough_tasks_are_shown_and_the_rest_is_counted():
+    def tagged(tags: int, tasks: int = MIN_TAG_TASKS) -> list[Trajectory]:
+        return [episode_of(f"{i}-{n}", i >= 6, tags=(f"tag{i:02}",)) for i in range(tags) for n in range(tasks)]
+
+    text = printed(summarize(tagged(MAX_TAGS + 2)))
     assert all(f"tag{i:02}" in text for i in range(6))
     assert sum(f"tag{i:02}" in text for i in range(MAX_TAGS + 2)) == MAX_TAGS
-    assert "2 more tags" in text
-    assert "more tags" not in printed(summarize(trajectories[:MAX_TAGS]))
-    assert "1 more tags" in printed(summarize(trajectories[: MAX_TAGS + 1]))
+    assert "2 more tags (--json)" in text
+    assert "more tag" not in printed(summarize(tagged(MAX_TAGS)))
+    text = printed(summarize([*tagged(2), episode_of("few", False, tags=("scarce",))]))
+    assert "1 more tag (--json)" in text
+    assert "scarce" not in text
 
 
 def test_equally_hard_tags_are_sorted_by_frequency():
-    trajectories = [
-        episode_of(f"{tag}{i}", False, tags=(tag,)) for tag, count in (("rare", 1), ("often", 3)) for i in range(count)
-    ]
+    counts = {"rare": MIN_TAG_TASKS, "often": MIN_TAG_TASKS + 2}
+    trajectories = [episode_of(f"{tag}{i}", False, tags=(tag,)) for tag, count in counts.items() for i in range(count)]
     text = printed(summarize(trajectories))
     assert text.index("often") < text.index("rare")
 
@@ -154,10 +157,14 @@ def test_near_misses_are_named_with_what_reads_them():
     assert "json fence 12.5 % of turns (--lenient runs them)" in printed(summary, width=160)
 
 
-def test_tokens_are_those_sampled_and_those_only_read():
+def test_tokens_are_those_sampled_those_only_read_and_those_of_all_requests():
     tokens = Tokens([1] * 7, [2] * 5, [1, 0, 0, 1, 1], [0.0] * 5, [0, -1, -1, 0, 0])
     endpoint = episode_of("a", True, 1, usage={"prompt_tokens": 99.0, "completion_tokens": 5.0, "cost": 0.5})
-    summary = summarize([episode_of("a", True, tokens=tokens), endpoint])
+    local = episode_of("a", True, turns=2, tokens=tokens)
+    local.turns[0].span, local.turns[1].span = (0, 1), (3, 5)
+    summary = summarize([local, endpoint])
+    assert summary.input_tokens == ((7 + 10) + 99) / 2
+    assert "in 58.0  out 4.0  read once 9.0" in printed(summary)
     assert summary.sampled_tokens == (3 + 5) / 2
     assert summary.observed_tokens == 7 + 2
     assert summary.cost == 0.5
@@ -196,6 +203,9 @@ def test_a_wide_console_also_shows_the_measures_of_each_part():
     summary = summarize([episode_of("a", True, difficulty=3, counts={"calls": 7}, seconds=2.0)])
     wide = next(line for line in printed(summary, width=160).splitlines() if "difficulty 3" in line)
     assert wide.strip(" │").split()[-9:] == ["1", "1", "1.000", "1.0", "7.0", "0.0", "%", "2.00", "s"]
+    spent = episode_of("a", True, usage={"prompt_tokens": 90.0, "completion_tokens": 8.0, "cost": 0.25})
+    row = next(line for line in printed(summarize([spent]), width=160).splitlines() if "difficulty 1" in line)
+    assert row.strip(" │").split()[-5:-2] == ["90", "8", "0.25"]
     assert "median time" not in printed(summary, width=80)
     assert max(map(len, printed(summary, width=80).splitlines())) <= 80
 

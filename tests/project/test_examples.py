@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentgym.core.trajectory import read_jsonl
+from agentgym.trainers.settings_page import settings_page
 from tests.endpoints import Fake, guessing
 
 ROOT = Path(__file__).parent.parent.parent
@@ -41,6 +42,16 @@ def test_examples_are_short_and_all_are_run_here():
         assert len(text.splitlines()) <= LONGEST, example.name
         assert f"python examples/{example.name}" in text.split('"""')[1], example.name
         assert f'run("{example.name}"' in tests, example.name
+
+
+def test_the_tutorial_quotes_the_loop_as_it_is():
+    page = (ROOT / "docs/tutorials/grpo.md").read_text(encoding="utf-8")
+    assert f"```python\n{(EXAMPLES / 'plain_grpo_loop.py').read_text(encoding='utf-8')}```" in page
+
+
+def test_the_page_of_settings_is_written_from_the_code():
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    assert page == settings_page(), "a setting has changed; write its page again: scripts/docs settings"
 
 
 @pytest.mark.real

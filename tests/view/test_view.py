@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agentgym.core.trajectory import Turn, write_jsonl
+from agentgym import make
+from agentgym.core.trajectory import Trajectory, Turn, write_jsonl
 from agentgym.eval.comparison import compare, read_run
 from agentgym.view.collection import Collection, TextSearch, matching
-from agentgym.view.facts import all_versus, head_of, sides, versus
+from agentgym.view.environments import Environments
+from agentgym.view.facts import Contents, all_versus, head_of, sides, versus
 from agentgym.view.page import script, served_page, style
-from agentgym.view.pay import Schemes, pays_of
+from agentgym.view.pay import pays_of
 from agentgym.view.report import write_report
 from agentgym.view.terminal import Browser, browse
 from tests.rows import each_row
@@ -81,10 +83,11 @@ def test_a_page_gets_only_changed_rows(file: Path):
 
 def test_advantages_compare_the_attempts_of_a_group():
     group = [errand(0, 0, solved=True), errand(0, 1)]
-    solved, other = (pay["modes"] for pay in pays_of(group, Schemes()))
+    scheme = Environments().scheme_of(group[0])
+    solved, other = (pay["modes"] for pay in pays_of(group, scheme))
     assert set(solved) == {"outcome", "gated", "turn"}
     assert solved["gated"][0] > 0 > other["gated"][0]
-    for pays in (pays_of(group[:1], Schemes()), pays_of(group, Schemes(), compared=False)):
+    for pays in (pays_of(group[:1], scheme), pays_of(group, scheme, compared=False)):
         assert pays[0]["modes"] == {}
 
 
@@ -96,8 +99,38 @@ def test_advantages_compare_the_attempts_of_a_group():
         ({"env_id": "no-such-env"}, "no-such-env"),
     ],
 )
-def test_a_recording_cannot_choose_code_and_the_reason_is_shown(values: dict[str, Any], reason: str):
-    assert reason in pays_of([errand(**values)], Schemes())[0]["problem"]
+def test_a_recording_cannot_choose_code_and_the_reason_is_shown(tmp_path: Path, values: dict[str, Any], reason: str):
+    content = content_of(tmp_path, errand(**values))
+    assert reason in content["pay"]["problem"]
+    assert reason in content["task"]["problem"]
+    assert content["task"]["gold"] == {}
+
+
+def content_of(folder: Path, trajectory: Trajectory) -> dict[str, Any]:
+    write_jsonl(folder / "one.jsonl", [trajectory])
+    return Contents(Collection([folder / "one.jsonl"]), Environments()).of("0.0")
+
+
+def test_prompt_and_gold_are_those_of_the_recorded_task(tmp_path: Path):
+    task = make("guess").tasks.get("test", 3)
+    recorded: dict[str, Any] = {"env_id": "agentgym/guess-v0", "task_id": task.id, "task_hash": task.hash}
+    expected = {"prompt": task.prompt, "gold": {"number": str(task.gold["number"])}, "problem": ""}
+    assert content_of(tmp_path, errand(**recorded))["task"] == expected
+    for change, reason in (({"task_hash": "h"}, "has changed"), ({"task_id": "guess/test/x"}, "cannot be loaded")):
+        shown = content_of(tmp_path, errand(**{**recorded, **change}))["task"]
+        assert (shown["gold"], shown["prompt"]) == ({}, None)
+        assert reason in shown["problem"]
+
+
+def test_a_run_has_its_settings_and_the_files_of_its_evaluations(tmp_path: Path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    write_run(folder)
+    assert Collection([folder]).runs["run"]["settings"] == {}
+    (folder / "config.yaml").write_text("model: tiny\nsteps: 4\nenv_kwargs: {difficulty: 1}\n", encoding="utf-8")
+    expected = {"model": "tiny", "steps": "4", "env_kwargs": '{"difficulty": 1}'}
+    run = head_of(Collection([tmp_path]))["runs"]["run"]
+    assert run == {"settings": expected, "before": "run/eval-before.jsonl", "after": "run/eval-after.jsonl"}
 
 
 def test_a_report_is_self_contained_and_its_blocks_are_escaped(tmp_path: Path):
@@ -178,7 +211,7 @@ def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
     file = tmp_path / "eval.jsonl"
     write_jsonl(file, [hostile()])
     console = screen()
-    browser = Browser(Collection([file]), console, Schemes())
+    browser = Browser(Collection([file]), console, Environments())
     for line in ("l", "0", "g", "w", "h", "policy=\x1b[31m"):
         browser.run(line)
     text = output_of(console)

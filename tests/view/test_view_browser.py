@@ -14,7 +14,7 @@ from agentgym.core.trajectory import write_jsonl
 from agentgym.view.collection import Collection
 from agentgym.view.report import write_report
 from tests.browsers import PATIENCE_S, need_browser
-from tests.view_cases import DIFF, errand, hostile, png, sample_run, turn
+from tests.view_cases import DIFF, errand, hostile, png, sample_run, turn, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -127,12 +127,12 @@ def file(tmp_path: Path) -> Path:
 
 EVERY = [f"{task}#{attempt}" for task in range(4) for attempt in range(3)]
 QUERIES = {
-    "": ([*EVERY, "0#7"], "13.3 %"),
-    "sort=-reward&difficulty=1": (["0#0", "0#7", "0#1", "0#2", "3#0", "3#1", "3#2"], "11.1 %"),
+    "": ([*EVERY, "0#7"], "16.7 %"),
+    "sort=-reward&difficulty=1": (["0#0", "0#7", "0#1", "0#2", "3#0", "3#1", "3#2"], "16.7 %"),
     "solved=no&tag=t1": ([*EVERY[3:6], *EVERY[9:]], "0.0 %"),
     "q=select 2 FROM&sort=-tool_errors": (["0#2", "1#2", "2#2", "3#2"], "0.0 %"),
 }
-"""Maps filters to the matching trajectories and their success rate."""
+"""Maps filters to the matching trajectories and the success rate of the policy `tiny`."""
 
 
 def test_rows_are_filtered_sorted_searched_and_summed_up(open_form: Any, file: Path):
@@ -141,7 +141,7 @@ def test_rows_are_filtered_sorted_searched_and_summed_up(open_form: Any, file: P
     for query, (ids, rate) in QUERIES.items():
         look.at(f"/?{query}")
         assert look.ids() == [f"errand/test/{name}" for name in ids], query
-        assert rate in look.page.locator(".figures").inner_text(), query
+        assert rate in look.page.locator(".figures, .parts").inner_text(), query
 
 
 def test_a_trajectory_shows_what_each_turn_earned_and_the_gates_that_decided(open_form: Any, file: Path):
@@ -154,6 +154,46 @@ def test_a_trajectory_shows_what_each_turn_earned_and_the_gates_that_decided(ope
     assert page.locator("table.data td", has_text="Ada|Ben").count() == 1
     assert page.locator("ol.hits li").all_inner_texts() == ["1Port Veld a town by the sea", "2Veld a river"]
     assert page.locator(".keyword", has_text="SELECT").count() == 1
+
+
+FONT_SIZES = """() => [...document.querySelectorAll('main *')].filter((one) => one.checkVisibility()
+  && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+  .map((one) => parseFloat(getComputedStyle(one).fontSize) * (one.getScreenCTM?.().a ?? 1))"""
+WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 360, "height": 800}
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_pages_fit_their_screen_and_their_text_can_be_read(open_form: Any, tmp_path: Path, size: Any):
+    channels = {f"a_channel_with_a_long_name_{number}": float(number) for number in range(32)}
+    long = errand(1, 0, turns=[turn(0, "a", "b" * 300, {"outcome": 0.0, **channels}, 0.0)], policy="org/a-long-name")
+    write_run(tmp_path)
+    write_jsonl(tmp_path / "eval-before.jsonl", sample_run())
+    write_jsonl(tmp_path / "eval-after.jsonl", [*sample_run(), long])
+    look = open_form(tmp_path, viewport=size)
+    for address in ("/", "/?policy=org/a-long-name", "/compare?a=0&b=1", "/t/0.0", "/g/0.0"):
+        page = look.at(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], address
+        assert min(page.evaluate(FONT_SIZES)) >= 11, address
+    assert look.at("/?policy=org/a-long-name").locator(".chart > div > div > .ranked > li:visible .bar").count() <= 22
+    page = look.at("/t/0.0")
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    for part in (".question", ".gold, .task-line:last-child"):
+        box = page.locator(f".task-bar {part}").first.bounding_box()
+        assert 0 <= box["y"] < 300, part
+
+
+def test_each_policy_and_file_has_its_own_rate(open_form: Any, tmp_path: Path):
+    write_run(tmp_path)
+    (tmp_path / "config.yaml").write_text("model: tiny\ncredit: gated\nsteps: 4\n", encoding="utf-8")
+    write_jsonl(tmp_path / "eval-before.jsonl", [errand(task) for task in range(4)])
+    write_jsonl(tmp_path / "eval-after.jsonl", [errand(task, solved=task < 3) for task in range(4)])
+    page = open_form(tmp_path).at()
+    run = page.locator(".run").inner_text()
+    for part in ("0.0 %", "75.0 %", "+75 points", "model tiny", "credit gated"):
+        assert part in run
+    assert page.locator(".figures").count() == 0
+    rates = [text.split()[0] for text in page.locator(".parts tbody td:nth-child(2)").all_inner_texts()]
+    assert rates == ["75.0", "0.0", "37.5"]
 
 
 def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):

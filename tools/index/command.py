@@ -49,7 +49,7 @@ def build(
 def search(
     folder: IndexFolder,
     query: Annotated[str, typer.Argument(help="Plain text; there is no query syntax.")],
-    number: Annotated[int, typer.Option("-k", "--number", min=1, help="Number of hits.")] = 5,
+    hits: Annotated[int, typer.Option(min=1, help="Maximum number of hits.")] = 5,
     where: Annotated[
         list[str] | None,
         typer.Option(metavar="FIELD=VALUE", help="Only documents with this field; may be repeated."),
@@ -63,13 +63,13 @@ def search(
     filters = dict(split_pair(pair, "--where", "FIELD=VALUE") for pair in where or [])
     index = open_index(folder)
     try:
-        hits = index.search(query, number, filters)
+        best = index.search(query, hits, filters)
     finally:
         index.close()
-    if not hits:
+    if not best:
         typer.echo("Nothing found.")
         return
-    console().print(_hits_table(hits))
+    console().print(_hits_table(best))
 
 
 @index_app.command("show")

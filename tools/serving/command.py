@@ -105,7 +105,7 @@ def sandbox(
     per_client: PerClient = None,
     memory: Memory = 1536,
     silent: Silence = 60.0,
-    limit: UpperBounds = None,
+    cap: UpperBounds = None,
 ) -> None:
     """Let clients with the token run programs in sandboxes on this machine. Stops on Ctrl-C and SIGTERM."""
     require("starlette", "serve")
@@ -116,7 +116,7 @@ def sandbox(
     from agentgym.tools.sandbox.serve import Serving, caps_from, make_app
     from agentgym.tools.serving.running import listen, run_server, url_of
 
-    caps = caps_from(parse_settings(limit or (), "--limit"))
+    caps = caps_from(parse_settings(cap or (), "--cap"))
     token = read_token(token_file)
     offer = offer_of(backend)
     listening = listen(host, port)

@@ -271,6 +271,8 @@ NATIVE = "native"
 """The dialect that sends tool schemas to the endpoint and receives calls as parts of messages."""
 
 _NAME = re.compile(r"openai:(.+?)@(https?://\S+)")
+_BASE_URL = "OPENAI_BASE_URL"
+"""The environment variable with the address of `openai:MODEL`, as in OpenAI's own client."""
 _STRIDE = 1_000_003
 _LOOK_AGAIN_S = 0.05
 
@@ -448,7 +450,7 @@ def _name(model: str, settings: EndpointSettings) -> str:
 
 
 def load(name: str, words: Sequence[str], defaults: Mapping[str, Any]) -> EndpointPolicy:
-    """Return the policy `openai:MODEL@URL`.
+    """Return the policy `openai:MODEL@URL`, or `openai:MODEL` at the address in `OPENAI_BASE_URL`.
 
     Args:
         name: The name.
@@ -460,7 +462,11 @@ def load(name: str, words: Sequence[str], defaults: Mapping[str, Any]) -> Endpoi
         UsageError: The name or a setting cannot be used.
     """
     require("aiohttp", "endpoint")
-    match = _NAME.fullmatch(name)
+    url = os.environ.get(_BASE_URL, "")
+    match = _NAME.fullmatch(name if "@" in name else f"{name}@{url}")
     if match is None:
-        raise UsageError(f"{name!r} must be openai:MODEL@URL, such as openai:my-model@http://localhost:8000/v1")
+        raise UsageError(
+            f"{name!r} must be openai:MODEL@URL, such as openai:my-model@http://localhost:8000/v1, or openai:MODEL "
+            f"with the URL in {_BASE_URL}" + (f", which is now {url!r}" if url else ", which is not set")
+        )
     return EndpointPolicy(match[1], match[2], read_settings(words, defaults))

@@ -30,7 +30,8 @@ from agentgym.core.engine.steps import StepResult
 from agentgym.core.env import Env
 from agentgym.core.messages import text_of
 from agentgym.core.policy import ScriptedPlayer, solution_player
-from agentgym.core.registry import class_of, common_beginning, is_class_path, list_environments, make, resolve
+from agentgym.core.registration import common_beginning
+from agentgym.core.registry import class_of, is_class_path, list_environments, make, resolve
 from agentgym.core.rewards import SOLVED_AT, Scheme
 from agentgym.core.task import TEST, Task, default_split, iterate
 

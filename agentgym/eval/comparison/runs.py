@@ -33,7 +33,7 @@ WHOLE_SEARCH = "whole search: "
 
 _SEARCHED = {
     "turns": "turns",
-    "sampled_tokens": "sampled tokens",
+    "sampled_tokens": "tokens out",
     "observed_tokens": "observed tokens",
     "cost": "cost",
     "seconds": "seconds",
@@ -245,7 +245,8 @@ def attempt_of(env: str, entry: Entry) -> Attempt:
         "tool calls": entry.counts.get("calls"),
         "tool errors": entry.counts.get("tool_errors"),
         "format errors": entry.counts.get("format_errors"),
-        "sampled tokens": entry.sampled_tokens,
+        "tokens in": entry.input_tokens,
+        "tokens out": entry.sampled_tokens,
         "observed tokens": entry.observed_tokens,
         "cost": entry.usage.get("cost"),
         "seconds": entry.seconds,

@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.base.choices import count_of
 from agentgym.base.errors import UsageError
 from agentgym.core.display import plain
 from agentgym.eval.comparison.pairs import Comparison, MeasureChange, PartResult, Side
@@ -24,7 +25,7 @@ from agentgym.eval.statistics import (
     performance_profile,
     probability_of_improvement,
 )
-from agentgym.eval.summary import MAX_TAGS, WIDE, percent
+from agentgym.eval.summary import MAX_TAGS, MIN_TAG_TASKS, WIDE, percent
 
 _THRESHOLDS = 10
 
@@ -170,13 +171,13 @@ _MAX_PATH = 32
 """Number of characters of a file's path to print."""
 
 
-def print_comparison(comparison: Comparison, console: Console, *, tasks: bool = False) -> None:
+def print_comparison(comparison: Comparison, console: Console, *, flips: bool = False) -> None:
     """Print how run B differs from run A.
 
     Args:
-        found: The comparison.
+        comparison: The comparison.
         console: The console to print to.
-        tasks: Whether to list each task won or lost.
+        flips: Whether to list each task won or lost.
     """
     body: list[Any] = [
         _sides(comparison),
@@ -190,7 +191,7 @@ def print_comparison(comparison: Comparison, console: Console, *, tasks: bool = 
     console.print(Panel(Group(*body), title="B compared with A", title_align="left", expand=False, padding=(1, 2)))
     for note in _notes(comparison):
         console.print(Text(note, style="bold yellow"))
-    if tasks:
+    if flips:
         _print_tasks(comparison, console)
 
 
@@ -243,11 +244,12 @@ def _parts_table(comparison: Comparison) -> Table:
             _add_part(table, _name(env_id, "bold"), part)
     for level, part in comparison.by_difficulty.items():
         _add_part(table, _name(f"difficulty {level}"), part)
-    by_size = sorted(comparison.by_tag.items(), key=lambda item: -abs(item[1].success.difference))
+    telling = [(tag, part) for tag, part in comparison.by_tag.items() if part.success.tasks >= MIN_TAG_TASKS]
+    by_size = sorted(telling, key=lambda item: -abs(item[1].success.difference))
     for tag, part in by_size[:MAX_TAGS]:
         _add_part(table, _name(tag, "cyan"), part)
-    if (more := len(by_size) - MAX_TAGS) > 0:
-        table.add_row(_name(f"… {more} more tags", "dim"))
+    if more := len(comparison.by_tag) - len(by_size[:MAX_TAGS]):
+        table.add_row(_name(f"… {count_of(more, 'more tag')} (--json)", "dim"))
     return table
 
 

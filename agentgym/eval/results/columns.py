@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.base.errors import Mistake, count_of
 from agentgym.core.endings import Reason
 from agentgym.core.trajectory import Trajectory, logged_step
-from agentgym.eval.results.entry import channel_totals, observed_tokens, sampled_tokens
+from agentgym.eval.results.entry import channel_totals, input_tokens, observed_tokens, sampled_tokens
 
 SCHEMA_VERSION = 2
 """Raised when a column is renamed, removed or changes its meaning; new columns come at the end."""
@@ -125,7 +125,12 @@ COLUMNS = (
         "tokens that the policy read but did not sample",
         lambda t, _: observed_tokens(t),
     ),
-    EpisodeColumn("prompt_tokens", Cell.NUMBER, "tokens of all requests to an endpoint", _used("prompt_tokens")),
+    EpisodeColumn(
+        "prompt_tokens",
+        Cell.NUMBER,
+        "tokens of all requests: each turn sends the conversation before it again",
+        lambda t, _: input_tokens(t),
+    ),
     EpisodeColumn(
         "cached_prompt_tokens", Cell.NUMBER, "prompt tokens that the endpoint had cached", _used("cached_prompt_tokens")
     ),

@@ -54,6 +54,8 @@ class Entry:
     """As recorded or reported by an endpoint; `None` if unknown."""
     observed_tokens: float | None
     """Tokens that the policy read but did not sample; endpoints do not report them."""
+    input_tokens: float | None
+    """Tokens of all requests: each turn sends the conversation before it again. As recorded or reported."""
     usage: Mapping[str, float]
     """Usage that an endpoint reports."""
     search: Mapping[str, float]
@@ -161,6 +163,7 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
         counts=dict(trajectory.counts),
         sampled_tokens=sampled_tokens(trajectory),
         observed_tokens=observed_tokens(trajectory),
+        input_tokens=input_tokens(trajectory),
         usage=dict(trajectory.usage),
         search=dict(trajectory.search),
         seconds=trajectory.seconds,
@@ -193,6 +196,15 @@ def observed_tokens(trajectory: Trajectory) -> float | None:
     if trajectory.tokens is None:
         return None
     return len(trajectory.tokens) - trajectory.tokens.sampled
+
+
+def input_tokens(trajectory: Trajectory) -> float | None:
+    """Return the number of tokens of all requests, as reported by the endpoint or else as recorded."""
+    if (reported := trajectory.usage.get("prompt_tokens")) is not None or trajectory.tokens is None:
+        return reported
+    prompt = len(trajectory.tokens.prompt_ids)
+    requests = [prompt + turn.span[0] for turn in trajectory.turns if turn.span is not None]
+    return sum(requests) if requests else None
 
 
 def hash_of(arguments: Mapping[str, Any]) -> str:

@@ -1,17 +1,24 @@
-// Small charts in SVG. Each has a text for screen readers, and its numbers in a table that can be opened.
+// Small charts: SVG for curves and histograms, rows of HTML for anything with names. Each has a text for screen
+// readers, and its numbers in a table that can be opened.
 
 import { h, number, svg, table } from "./dom.js";
 
-const [WIDTH, HEIGHT, LEFT, TOP] = [420, 200, 44, 12];
-const [FLAT, TURNED] = [34, 56]; // room for labels below
+const [HEIGHT, LEFT, TOP, BELOW] = [200, 48, 12, 26];
 const COLOURS = 6;
+const ROWS = 10; // rows that are shown at once; the others wait to be opened
 
 /**
  * @typedef {{
- *   series?: string[], show?: (value: number) => string, low?: number, high?: number, note?: string, stacked?: boolean,
- *   classes?: string[], intervals?: ([number, number] | null)[][], first?: string, last?: string,
+ *   series?: string[], classes?: string[], show?: (value: number) => string, low?: number, high?: number,
+ *   note?: string, first?: string, zero?: boolean,
  * }} Options
+ * @typedef {{ value: number, low: number, high: number, note?: string }} Span  A value and the ends of its interval.
  */
+
+// Narrow screens get narrower charts, so that their text keeps its size.
+function width() {
+  return matchMedia("(max-width: 30rem)").matches ? 280 : 420;
+}
 
 function niceTicks(low, high, wanted = 4) {
   if (!(high > low)) return [low];
@@ -52,155 +59,187 @@ function figure(title, drawn, note, columns, rows) {
 function canvas(title, ...children) {
   return svg(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title, class: "plot" },
+    { viewBox: `0 0 ${width()} ${HEIGHT}`, role: "img", "aria-label": title, class: "plot" },
     ...children,
   );
 }
 
-function valueAxis(low, high, show, bottom = FLAT) {
-  const y = (value) => HEIGHT - bottom - ((value - low) / (high - low || 1)) * (HEIGHT - bottom - TOP);
+// Round percentages on an axis need no decimals.
+function tickText(tick, show) {
+  return show(tick).replace(".0 %", " %");
+}
+
+function valueAxis(low, high, show) {
+  const y = (value) => HEIGHT - BELOW - ((value - low) / (high - low || 1)) * (HEIGHT - BELOW - TOP);
   const lines = niceTicks(low, high).map((tick) => [
-    svg("line", { class: "grid", x1: LEFT, x2: WIDTH, y1: y(tick), y2: y(tick) }),
-    svg("text", { class: "tick", x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, show(tick).replace(".0 %", " %")),
+    svg("line", { class: "grid", x1: LEFT, x2: width(), y1: y(tick), y2: y(tick) }),
+    svg("text", { class: "tick", x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, tickText(tick, show)),
   ]);
   return { y, lines };
 }
 
-function label(x, text, turned = false) {
-  const y = HEIGHT - (turned ? TURNED : FLAT) + 16;
-  const place = turned ? { transform: `rotate(-25 ${x} ${y})`, "text-anchor": "end" } : { "text-anchor": "middle" };
-  return svg("text", { class: "tick", x, y, ...place }, text);
+function label(x, text) {
+  return svg("text", { class: "tick", x, y: HEIGHT - 8, "text-anchor": "middle" }, text);
 }
 
-function legend(names) {
+function classOf(classes, at) {
+  return classes?.[at] ?? `series${at % COLOURS}`;
+}
+
+function legend(names, classes) {
   if (names.length < 2) return null;
   return h(
     "ul.legend",
     null,
-    names.map((name, at) => h(`li.series${at % COLOURS}`, null, name)),
+    names.map((name, at) => h(`li.${classOf(classes, at)}`, null, name)),
   );
 }
 
-// Groups of bars: `groups` is [[label, [value per series]]]; `intervals` holds [low, high] in their places.
-/** @type {(title: string, groups: [any, (number | null)[]][], options?: Options) => HTMLElement} */
-export function bars(
-  title,
-  groups,
-  { series = [""], show = (one) => number(one), high, note, stacked, classes, intervals, first = "" } = {},
-) {
-  const within = (at, which) => intervals?.[at]?.[which] ?? null;
-  const told = (at, which, value) => {
-    const known = within(at, which);
-    return known ? `${show(value)} (${show(known[0])} to ${show(known[1])})` : show(value);
-  };
-  const total = (values) => values.reduce((sum, one) => sum + (one ?? 0), 0);
-  const heights = groups.flatMap(([, values]) => values.map((value) => value ?? 0));
-  const top = high ?? Math.max(1e-9, ...(stacked ? groups.map(([, values]) => total(values)) : heights));
-  const low = Math.min(0, ...heights);
-  const turned = groups.length > 4 && groups.some(([one]) => String(one).length > 5);
-  const { y, lines } = valueAxis(low, top, show, turned ? TURNED : FLAT);
-  const slot = (WIDTH - LEFT) / Math.max(1, groups.length);
+// Columns on top of each other: `columns` is [[number below, [value per series]]].
+/** @type {(title: string, columns: [number, number[]][], options?: Options) => HTMLElement} */
+export function stacked(title, columns, { series = [""], classes, show = (one) => number(one), note, first = "" } = {}) {
+  const top = Math.max(1e-9, ...columns.map(([, values]) => values.reduce((sum, one) => sum + one, 0)));
+  const { y, lines } = valueAxis(0, top, show);
+  const slot = (width() - LEFT) / Math.max(1, columns.length);
   const wide = Math.min(slot * 0.8, 64);
-  const every = Math.ceil(groups.length / 14);
-  const drawn = groups.map(([name, values], at) => {
-    const start = LEFT + at * slot + (slot - wide) / 2;
+  const every = Math.ceil(columns.length / 10);
+  const drawn = columns.map(([name, values], at) => {
+    const x = LEFT + at * slot + (slot - wide) / 2;
     let sum = 0;
-    const each = stacked ? wide : wide / values.length;
     return [
       ...values.map((value, which) => {
-        if (value === null || value === undefined) return null;
-        const [from, to] = stacked ? [sum, sum + value] : [0, value];
-        sum += value;
-        const x = stacked ? start : start + which * each;
-        return [
-          svg(
-            "rect",
-            {
-              class: classes?.[which] ?? `series${which % COLOURS}`,
-              x,
-              width: Math.max(1, each - 1),
-              y: Math.min(y(from), y(to)),
-              height: Math.max(value ? 1 : 0, Math.abs(y(from) - y(to))),
-            },
-            svg("title", null, `${name} ${series[which] ?? ""}: ${told(at, which, value)}`),
-          ),
-          whisker(x + Math.max(1, each - 1) / 2, Math.min(5, each / 4), within(at, which), y),
-        ];
+        const [from, to] = [sum, (sum += value)];
+        return svg(
+          "rect",
+          {
+            class: classOf(classes, which),
+            x,
+            width: Math.max(1, wide - 1),
+            y: y(to),
+            height: Math.max(value ? 1 : 0, y(from) - y(to)),
+          },
+          svg("title", null, `${first} ${name}, ${series[which]}: ${show(value)}`),
+        );
       }),
-      at % every
-        ? null
-        : label(start + wide / 2, shortened(name, turned ? 14 : Math.max(6, Math.floor(slot / 6))), turned),
+      at % every ? null : label(x + wide / 2, number(name)),
     ];
   });
-  const rows = groups.map(([name, values], at) => [
-    name,
-    ...values.map((value, which) => (value === null ? "\u2013" : told(at, which, value))),
-  ]);
   return figure(
     title,
-    h(
-      "div",
-      null,
-      canvas(title, lines, drawn),
-      classes && series.length > 1 ? classLegend(series, classes) : legend(series),
-    ),
+    h("div", null, canvas(title, lines, drawn), legend(series, classes)),
     note,
     [first, ...series],
-    rows,
+    columns.map(([name, values]) => [number(name), ...values.map(show)]),
   );
 }
 
-// A text without its middle, since names of runs differ at their ends.
-function shortened(name, most) {
-  const text = String(name);
-  if (text.length <= most) return text;
-  const end = Math.floor((most - 1) / 2);
-  return `${text.slice(0, most - 1 - end)}\u2026${text.slice(-end)}`;
-}
-
-// An interval: a line from its low to its high end, with a cap at each.
-function whisker(x, reach, interval, y) {
-  if (!interval) return null;
-  const [low, high] = interval.map(y);
-  const cap = (at) => `M${x - reach} ${at}H${x + reach}`;
-  return svg("path", { class: "whisker", d: `M${x} ${low}V${high}${cap(low)}${cap(high)}` });
-}
-
-function classLegend(series, classes) {
+// Rows of names; those past the first ten wait to be opened.
+/** @type {(title: string, kind: string, items: HTMLElement[], axis?: () => HTMLElement | null) => HTMLElement} */
+function listed(title, kind, items, axis = () => null) {
+  const list = (some, label) => h(`ul.ranked${kind}`, { "aria-label": label }, some, axis());
+  const rest = items.slice(ROWS);
   return h(
-    "ul.legend",
+    "div",
     null,
-    series.map((name, at) => h(`li.${classes[at]}`, null, name)),
+    list(items.slice(0, ROWS), title),
+    rest.length > 0 &&
+      h("details.rest", null, h("summary", null, `${number(rest.length)} more`), list(rest, `${title}: the others`)),
   );
 }
 
-// Horizontal bars, for names of any length: `rows` is [[label, value, class]].
-/** @type {(title: string, rows: [string, number, string?][], options?: Options) => HTMLElement} */
-export function ranked(title, rows, { note, first = "", last = "", show = (one) => number(one) } = {}) {
-  const most = Math.max(1e-9, ...rows.map(([, value]) => Math.abs(value)));
-  const drawn = h(
-    "ul.ranked",
-    { "aria-label": title },
-    rows.map(([name, value, kind]) =>
+// Horizontal bars, for names of any length: `rows` is [[name, [value per series], class]].
+/** @type {(title: string, rows: [string, (number | null)[], string?][], options?: Options) => HTMLElement} */
+export function ranked(title, rows, { series = [""], classes, show = (one) => number(one), note, first = "" } = {}) {
+  const most = Math.max(1e-9, ...rows.flatMap(([, values]) => values.map((value) => Math.abs(value ?? 0))));
+  const items = rows.map(([name, values, kind]) =>
+    h(
+      "li",
+      null,
+      h("span.name", { title: name }, name),
       h(
-        "li",
+        "span.lines",
         null,
-        h("span.name", { title: name }, name),
-        h(
-          "span.bar",
-          { "aria-hidden": "true" },
-          h(`span.${kind ?? "series0"}`, { style: { width: `${(100 * Math.abs(value)) / most}%` } }),
-        ),
-        h("span.num", null, show(value)),
+        values.map((value, at) => [
+          h(
+            "span.bar",
+            { "aria-hidden": "true" },
+            value
+              ? h(`span.${kind ?? classOf(classes, at)}`, { style: { width: `${(100 * Math.abs(value)) / most}%` } })
+              : null,
+          ),
+          h("span.num", null, value === null ? "\u2013" : show(value)),
+        ]),
       ),
     ),
   );
   return figure(
     title,
-    drawn,
+    h("div", null, listed(title, "", items), legend(series, classes)),
     note,
-    [first, last],
-    rows.map(([name, value]) => [name, show(value)]),
+    [first, ...series],
+    rows.map(([name, values]) => [name, ...values.map((value) => (value === null ? "\u2013" : show(value)))]),
+  );
+}
+
+// Values with their intervals over one axis, a line each: `rows` is [[name, [span per series]]]. With `zero`, values
+// are differences: a line marks 0, and a dot is filled only where the interval excludes 0.
+/** @type {(title: string, rows: [string, (Span | null)[]][], options?: Options) => HTMLElement} */
+export function spans(
+  title,
+  rows,
+  { series = [""], show = (one) => number(one), low, high, note, first = "", zero = false } = {},
+) {
+  const ends = rows.flatMap(([, values]) => values.flatMap((one) => (one ? [one.value, one.low, one.high] : [])));
+  const [from, to] = [low ?? Math.min(0, ...ends), high ?? Math.max(0, ...ends)];
+  const x = (value) => `${(100 * (value - from)) / (to - from || 1)}%`;
+  const ticks = niceTicks(from, to, 5);
+  const grid = ticks.map((tick) => h(zero && tick === 0 ? "i.zero-line" : "i.grid-line", { style: { left: x(tick) } }));
+  const told = (one) => (one ? `${show(one.value)} (${show(one.low)} to ${show(one.high)})` : "\u2013");
+  const dot = (one, at) => {
+    if (!zero) return `i.dot.filled.${classOf(undefined, at)}`;
+    return one.low > 0 ? "i.dot.filled.up" : one.high < 0 ? "i.dot.filled.down" : "i.dot";
+  };
+  const line = (one, at) => [
+    h(
+      "span.range",
+      { "aria-hidden": "true", title: one ? [told(one), one.note].filter(Boolean).join("; ") : "" },
+      grid.map((mark) => mark.cloneNode()),
+      one && h("i.reach", { style: { left: x(one.low), width: `calc(${x(one.high)} - ${x(one.low)})` } }),
+      one && h(dot(one, at), { style: { left: x(one.value) } }),
+    ),
+    h("span.num", null, one ? show(one.value) : "\u2013"),
+  ];
+  const items = rows.map(([name, values]) =>
+    h("li", null, h("span.name", { title: name }, name), h("span.lines", null, values.map(line))),
+  );
+  const axis = () =>
+    h(
+      "li.axis",
+      { "aria-hidden": "true" },
+      h("span"),
+      h(
+        "span.lines",
+        null,
+        h(
+          "span.range",
+          null,
+          ticks.map((tick) => h("span.tick", { style: { left: x(tick) } }, tickText(tick, show))),
+        ),
+        h("span.num"),
+      ),
+    );
+  return figure(
+    title,
+    h(
+      "div",
+      null,
+      listed(title, ".spans", items, axis),
+      zero && h("p.muted", null, "Filled dots: the interval excludes 0."),
+      legend(series),
+    ),
+    note,
+    [first, ...series.map((name) => name || "value")],
+    rows.map(([name, values]) => [name, ...values.map(told)]),
   );
 }
 
@@ -215,7 +254,7 @@ export function lines(title, series, { show = (one) => number(one), note, low, h
   let [bottom, top] = [low ?? Math.min(...ys, ...edges), high ?? Math.max(...ys, ...edges)];
   if (bottom === top) [bottom, top] = [bottom - 0.5, top + 0.5];
   const axis = valueAxis(bottom, top, show);
-  const x = (value) => LEFT + 8 + ((value - from) / (to - from || 1)) * (WIDTH - LEFT - 20);
+  const x = (value) => LEFT + 8 + ((value - from) / (to - from || 1)) * (width() - LEFT - 24);
   const drawn = series.map(([name, values], at) => {
     const known = values.filter(([, value]) => Number.isFinite(value));
     const path = known.map(([step, value]) => `${x(step).toFixed(1)},${axis.y(value).toFixed(1)}`).join(" ");
@@ -225,11 +264,15 @@ export function lines(title, series, { show = (one) => number(one), note, low, h
         : known.map(([step, value]) =>
             svg(
               "circle",
-              { class: `series${at % COLOURS}`, cx: x(step), cy: axis.y(value), r: 2.5 },
+              { class: classOf(undefined, at), cx: x(step), cy: axis.y(value), r: 2.5 },
               svg("title", null, `${name} ${first} ${step}: ${show(value)}`),
             ),
           );
-    return [band(known, x, axis.y, at), svg("polyline", { class: `line series${at % COLOURS}`, points: path }), dots];
+    return [
+      band(known, x, axis.y, at),
+      svg("polyline", { class: `line ${classOf(undefined, at)}`, points: path }),
+      dots,
+    ];
   });
   const ticks = niceTicks(from, to, 5)
     .filter(Number.isInteger)
@@ -257,39 +300,5 @@ function band(points, x, y, at) {
   if (known.length < 2) return null;
   const along = (list, which) => list.map((point) => `${x(point[0]).toFixed(1)},${y(point[which]).toFixed(1)}`);
   const path = [...along(known, 3), ...along([...known].reverse(), 2)].join(" ");
-  return svg("polygon", { class: `band series${at % COLOURS}`, points: path });
-}
-
-// Differences with their intervals, one line each: `rows` is [[name, value, low, high, what to say]].
-/** @type {(title: string, rows: [string, number, number, number, string][], options?: Options) => HTMLElement} */
-export function intervals(title, rows, { show = (one) => number(one), note } = {}) {
-  const ends = rows.flatMap(([, value, low, high]) => [value, low, high]);
-  const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
-  const x = (value) => (100 * (value - low)) / (high - low || 1);
-  const drawn = h(
-    "ul.ranked.intervals",
-    { "aria-label": title },
-    rows.map(([name, value, from, to, said]) =>
-      h(
-        "li",
-        { title: said },
-        h("span.name", { title: name }, name),
-        h(
-          "span.range",
-          { "aria-hidden": "true" },
-          h("i.zero-line", { style: { left: `${x(0)}%` } }),
-          h("i.reach", { style: { left: `${x(from)}%`, width: `${x(to) - x(from)}%` } }),
-          h(`i.dot${from > 0 ? ".up" : to < 0 ? ".down" : ""}`, { style: { left: `${x(value)}%` } }),
-        ),
-        h("span.num", null, show(value)),
-      ),
-    ),
-  );
-  return figure(
-    title,
-    drawn,
-    note,
-    ["", "difference", "95 % interval", ""],
-    rows.map(([name, value, from, to, said]) => [name, show(value), `${show(from)} to ${show(to)}`, said]),
-  );
+  return svg("polygon", { class: `band ${classOf(undefined, at)}`, points: path });
 }

@@ -1,6 +1,6 @@
 // Two runs on the same tasks: how they differ, and the tasks that one solves and the other does not.
 
-import { intervals } from "./charts.js";
+import { spans } from "./charts.js";
 import { h, number, percent, plural, sign, signed, table } from "./dom.js";
 import { go, linkTo } from "./route.js";
 
@@ -68,17 +68,21 @@ function differences(found) {
     ...Object.entries(found.by_environment).filter((_, __, all) => all.length > 1),
     ...Object.entries(found.by_difficulty).map(([level, part]) => [`difficulty ${level}`, part]),
   ];
-  return intervals(
+  const span = ({ success, won, lost }) => ({
+    value: 100 * success.difference,
+    low: 100 * success.interval[0],
+    high: 100 * success.interval[1],
+    note: `${percent(success.a)} to ${percent(success.b)}; ${number(won)} won, ${number(lost)} lost`,
+  });
+  return spans(
     "B minus A, in points of success",
-    parts.map(([name, part]) => [
-      name,
-      100 * part.success.difference,
-      100 * part.success.interval[0],
-      100 * part.success.interval[1],
-      `${percent(part.success.a)} to ${percent(part.success.b)}; ${number(part.won)} won, ${number(part.lost)} lost`,
-    ]),
-    { show: signed, note: "with 95 % intervals over tasks" },
+    parts.map(([name, part]) => [name, [span(part)]]),
+    { show: signed, note: "with 95 % intervals over tasks", zero: true },
   );
+}
+
+function excludesZero([low, high]) {
+  return low > 0 || high < 0;
 }
 
 function right(name) {
@@ -92,15 +96,18 @@ function measures(found) {
       null,
       h("th", { scope: "row" }, name),
       [change.a, change.b].map((value) => h("td.num", null, number(value))),
-      h("td.num", null, signed(change.difference)),
+      h(`td.num${excludesZero(change.interval) ? ".sure" : ""}`, null, signed(change.difference)),
       h("td.num", null, `${signed(change.interval[0])} to ${signed(change.interval[1])}`),
     ),
   );
-  return table(
-    "measures, means over tasks",
-    ["per episode", ...["A", "B", "B \u2212 A", "95 % interval"].map(right)],
-    rows,
-  );
+  return [
+    table(
+      "measures, means over tasks",
+      ["per episode", ...["A", "B", "B \u2212 A", "95 % interval"].map(right)],
+      rows,
+    ),
+    h("p.muted", null, "Bold: the interval excludes 0."),
+  ];
 }
 
 function attempts(list) {

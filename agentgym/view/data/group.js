@@ -2,7 +2,9 @@
 
 import { message } from "./content.js";
 import { h, lazyDetails, mark, number, plural, sign, signed } from "./dom.js";
+import { telling } from "./pay.js";
 import { linkTo } from "./route.js";
+import { questionOf, taskBar } from "./task.js";
 import { actionMessage } from "./texts.js";
 
 const MOST = 12;
@@ -48,7 +50,7 @@ function cell(step, justEnded) {
 }
 
 function headOf({ row, pay }, wanted, current) {
-  const advantages = Object.entries(pay.modes ?? {}).map(([mode, values]) => [
+  const advantages = Object.entries(telling(pay).modes).map(([mode, values]) => [
     mode,
     values.length ? values[0] : null,
     new Set(values).size > 1,
@@ -91,12 +93,18 @@ export async function groupPage(source, wanted, key) {
       h("a", { href: linkTo("/", wanted), rel: "up" }, "\u2190 all"),
       h("a", { href: linkTo(`/t/${key}`, wanted), rel: "group" }, "this trajectory"),
     ),
-    h("h1.id", null, first.row.task),
-    h(
-      "p",
-      null,
-      `${plural(first.group.length, "attempt")}, ${number(solved)} solved. ${first.row.policy} in ${first.row.env}`,
-      first.row.step !== null && `, training step ${first.row.step}`,
+    taskBar(
+      [
+        h("h1.id", null, first.row.task),
+        h(
+          "span",
+          null,
+          `${plural(first.group.length, "attempt")}, ${number(solved)} solved. ${first.row.policy} in ${first.row.env}`,
+          first.row.step !== null && `, training step ${first.row.step}`,
+        ),
+      ],
+      questionOf(first.trajectory, first.task),
+      first.task,
     ),
     first.group.length > MOST && h("p.notice", null, `The first ${MOST} are shown.`),
     lazyDetails(

@@ -1,11 +1,13 @@
-// The first page: figures, charts, filters, and the table of all trajectories.
+// The first page: of training runs what came of them, the figures of each policy and file, charts, filters, and the
+// table of all trajectories.
 
-import { bars, lines, ranked } from "./charts.js";
-import { h, mark, number, percent, plural, seconds } from "./dom.js";
-import { FILTERS, overview } from "./query.js";
+import { lines, ranked, spans, stacked } from "./charts.js";
+import { h, mark, number, percent, plural, seconds, sign, signed, table } from "./dom.js";
+import { channelMeans, endingShares, FILTERS, overview, splitBySuccess, turnCounts } from "./query.js";
 import { go, linkTo } from "./route.js";
 
 const PAGE = 100;
+const MOST_SERIES = 4; // parts of which a chart of everything is drawn
 const SHOWN_METRICS = [
   "success",
   "reward",
@@ -21,7 +23,7 @@ const SHOWN_METRICS = [
 const NAMES = { env: "environment", solved: "solved", step: "training step" };
 const COLUMNS = [
   ["id", "trajectory", (row) => h("span.id", null, row.id)],
-  ["env", "environment", (row) => row.env.replace(/^agentgym\//, "")],
+  ["env", "environment", (row) => shortEnv(row.env)],
   ["policy", "policy", (row) => row.policy],
   ["step", "step", (row) => (row.step === null ? "\u2013" : number(row.step)), "num"],
   ["difficulty", "difficulty", (row) => number(row.difficulty), "num"],
@@ -31,7 +33,9 @@ const COLUMNS = [
   ["turns", "turns", (row) => number(row.turns), "num"],
   ["calls", "calls", (row) => number(row.calls), "num"],
   ["tool_errors", "tool errors", (row) => number(row.tool_errors), "num"],
-  ["sampled", "tokens", (row) => number(row.sampled), "num"],
+  ["input", "tokens in", (row) => number(row.input), "num"],
+  ["sampled", "tokens out", (row) => number(row.sampled), "num"],
+  ["cost", "cost", (row) => number(row.cost), "num"],
   ["seconds", "time", (row) => seconds(row.seconds), "num"],
   [
     "generation",
@@ -46,6 +50,10 @@ const COLUMNS = [
     "num.extra-column",
   ],
 ];
+
+function shortEnv(name) {
+  return String(name).replace(/^agentgym\//, "");
+}
 
 function select(name, values, wanted, change) {
   const known = values.some(([value]) => String(value) === wanted) || !wanted ? values : [[wanted, 0], ...values];
@@ -106,18 +114,27 @@ function filterBar(options, wanted) {
   );
 }
 
-function figures(found) {
+// The figures of the episodes in sight. Of several policies or files, each has its own row: one rate for an evaluation
+// before training, one after it and the training between them would mean nothing.
+function figures(found, wanted) {
   const one = (name, value, note) =>
     h("div.figure", null, h("dt", null, name), h("dd", null, value, note && h("span.muted", null, ` ${note}`)));
+  if (found.parts.length !== 1) return found.parts.length ? partsTable(found.parts, wanted) : null;
+  const [{ rate, rows, tasks, means, steps }] = found.parts;
   return h(
     "dl.figures",
     null,
-    one("solved", percent(found.all.rate), found.all.interval && `95 %: ${range(found.all.interval)}`),
-    one("trajectories", number(found.count), plural(found.tasks, "task")),
-    one("reward", number(found.means.reward)),
-    one("turns", number(found.means.turns)),
-    found.means.sampled !== null && one("sampled tokens", number(found.means.sampled)),
-    one("time", found.means.seconds === null ? "\u2013" : seconds(found.means.seconds), "each"),
+    one(
+      steps ? `solved in ${stepsText(steps)}` : "solved",
+      percent(rate.rate),
+      rate.interval && `95 %: ${range(rate.interval)}`,
+    ),
+    one("trajectories", number(rows.length), plural(tasks, "task")),
+    one("reward", number(means.reward)),
+    one("turns", number(means.turns)),
+    tokens(means) && one("tokens in, out", tokens(means)),
+    means.cost !== null && one("cost", number(means.cost), "each"),
+    one("time", means.seconds === null ? "\u2013" : seconds(means.seconds), "each"),
     found.generation &&
       one(
         "time in generation",
@@ -128,31 +145,64 @@ function figures(found) {
   );
 }
 
+function tokens({ input, sampled }) {
+  return input === null && sampled === null ? null : `${number(input)}, ${number(sampled)}`;
+}
+
+function stepsText([first, last]) {
+  return first === last ? `training step ${number(first)}` : `training steps ${number(first)} to ${number(last)}`;
+}
+
+function right(name) {
+  return h("th.num", { scope: "col" }, name);
+}
+
+function partsTable(parts, wanted) {
+  const [files, policies] = ["file", "policy"].map((name) => new Set(parts.map((part) => part[name])).size > 1);
+  const costs = parts.some(({ means }) => means.cost !== null);
+  const name = ({ file, policy }) => [files && file, policies && policy].filter(Boolean).join(", ");
+  const cell = (value) => h("td.num", null, value);
+  const rows = parts.map((part) =>
+    h(
+      "tr",
+      null,
+      h(
+        "th",
+        { scope: "row" },
+        h("a", { href: linkTo("/", { ...wanted, file: part.file, policy: part.policy, from: "" }) }, name(part)),
+        part.steps && h("span.muted", null, ` ${stepsText(part.steps)}`),
+      ),
+      cell(part.rate.interval ? `${percent(part.rate.rate)} (${range(part.rate.interval)})` : "\u2013"),
+      cell(`${number(part.rows.length)}, ${plural(part.tasks, "task")}`),
+      cell(number(part.means.reward)),
+      cell(number(part.means.turns)),
+      cell(tokens(part.means) ?? "\u2013"),
+      costs && cell(number(part.means.cost)),
+      cell(part.means.seconds === null ? "\u2013" : seconds(part.means.seconds)),
+      cell(number(part.rows.length - part.played.length)),
+    ),
+  );
+  const heads = ["solved (95 %)", "trajectories", "reward", "turns", "tokens in, out", costs && "cost", "time", "failed"];
+  return table("policies and files", ["", ...heads.filter(Boolean).map(right)], rows, "plain parts");
+}
+
 function range([low, high]) {
   return `${percent(low).replace(" %", "")} to ${percent(high)}`;
 }
 
-// Bars of rates with their intervals, next to each other for the policies or files.
-function rateBars(title, series, first) {
+// Rates with their intervals, below each other for the policies or files.
+function rateSpans(title, series, first) {
   const values = [...new Set(series.flatMap((one) => one.values.map(([value]) => value)))].sort((a, b) =>
     a < b ? -1 : a > b ? 1 : 0,
   );
-  const at = (one, value) => one.values.find(([other]) => other === value)?.[1];
-  return bars(
+  const span = (one, value) => {
+    const rate = one.values.find(([other]) => other === value)?.[1];
+    return rate?.interval ? { value: rate.rate, low: rate.interval[0], high: rate.interval[1] } : null;
+  };
+  return spans(
     title,
-    values.map((value) => [
-      String(value).replace(/^agentgym\//, ""),
-      series.map((one) => at(one, value)?.rate ?? null),
-    ]),
-    {
-      series: series.map((one) => one.name),
-      classes: series.length === 1 && !series[0].name ? ["plain-fill"] : undefined,
-      intervals: values.map((value) => series.map((one) => at(one, value)?.interval ?? null)),
-      show: percent,
-      high: 1,
-      note: "with 95 % intervals",
-      first,
-    },
+    values.map((value) => [shortEnv(value), series.map((one) => span(one, value))]),
+    { series: series.map((one) => one.name), show: percent, low: 0, high: 1, note: "with 95 % intervals", first },
   );
 }
 
@@ -161,9 +211,9 @@ function several(series) {
 }
 
 const ENDING_CLASSES = { terminated: "series0", truncated: "series3", failed: "series5" };
+const BY_SUCCESS = { series: ["solved", "not solved"], classes: ["good-fill", "other-fill"] };
 
 function charts(found, metrics) {
-  const channels = found.channels.map(([name, yes, no]) => [name, [yes, no]]);
   return h(
     "section.charts",
     { "aria-label": "charts" },
@@ -174,36 +224,102 @@ function charts(found, metrics) {
         found.steps.map((one) => [one.name, one.values.map(([step, { rate, interval }]) => [step, rate, ...interval])]),
         { show: percent, low: 0, high: 1, note: "trajectories here, with 95 % intervals" },
       ),
-    (several(found.difficulty) || !(several(found.policy) || several(found.file))) &&
-      found.difficulty.length > 0 &&
-      rateBars("Solved, by difficulty", found.difficulty, "difficulty"),
-    several(found.env) && rateBars("Solved, by environment", found.env, "environment"),
-    several(found.policy) && rateBars("Solved, by policy", found.policy, "policy"),
-    !several(found.policy) && several(found.file) && rateBars("Solved, by file", found.file, "file"),
-    found.turns.length > 0 &&
-      bars(
-        "Turns",
-        found.turns.map(([turns, yes, no]) => [turns, [yes, no]]),
-        { series: ["solved", "not solved"], stacked: true, classes: ["good-fill", "other-fill"], first: "turns" },
-      ),
+    found.difficulty.length > 0 && rateSpans("Solved, by difficulty", found.difficulty, "difficulty"),
+    several(found.env) && rateSpans("Solved, by environment", found.env, "environment"),
+    ...(found.parts.length === 1 ? chartsOfOne(found.parts[0]) : chartsOfSeveral(found.parts)),
+  );
+}
+
+/** @type {(part: import("./query.js").Part) => any[]} */
+function chartsOfOne({ played, rows }) {
+  const [channels, endings] = [channelMeans(splitBySuccess(played)), endingShares([rows])];
+  return [
+    played.length > 0 && stacked("Turns", turnCounts(played), { ...BY_SUCCESS, first: "turns", note: "of episodes" }),
     channels.length > 0 &&
-      bars("Reward channels", channels, {
-        series: ["solved", "not solved"],
-        classes: ["good-fill", "other-fill"],
-        note: "mean total per episode, unweighted",
-        first: "channel",
-      }),
-    found.endings.length > 0 &&
+      ranked("Reward channels", channels, { ...BY_SUCCESS, note: "mean total per episode", first: "channel" }),
+    endings.length > 0 &&
       ranked(
         "Endings",
-        found.endings.map(({ reason, ending, count }) => [
-          reason ?? "running",
-          count,
-          ENDING_CLASSES[ending] ?? "series4",
-        ]),
-        { first: "ending", last: "episodes" },
+        endings.map(([reason, shares, ending]) => [reason, shares, ENDING_CLASSES[ending ?? ""] ?? "series4"]),
+        { show: percent, series: ["episodes"], first: "ending" },
+      ),
+  ];
+}
+
+/** @type {(parts: import("./query.js").Part[]) => any[]} */
+function chartsOfSeveral(parts) {
+  if (!parts.length || parts.length > MOST_SERIES) return [];
+  const apart = new Set(parts.map((part) => part.policy)).size > 1 ? "policy" : "file";
+  const series = parts.map((part) => part[apart]);
+  const [channels, endings] = [channelMeans(parts.map((part) => part.played)), endingShares(parts.map((part) => part.rows))];
+  return [
+    channels.length > 0 && ranked("Reward channels", channels, { series, note: "mean total per episode", first: "channel" }),
+    ranked(
+      "Endings",
+      endings.map(([reason, shares]) => [reason, shares]),
+      { show: percent, series, first: "ending" },
+    ),
+  ];
+}
+
+// What came of a training run: success before and after, the model, how credit was assigned, and all settings.
+async function runCard(source, name, found) {
+  const { settings, before, after } = source.facts.runs[name];
+  const [first, last] = [before, after].map((file) => found.parts.find((part) => part.file === file));
+  const series = source.facts.metrics[name] ?? {};
+  const [step, success] = series.success?.at(-1) ?? [0, null];
+  const rate = (part) => (part?.rate.interval ? `${percent(part.rate.rate)} (${range(part.rate.interval)})` : null);
+  const now = success === null ? "no step yet" : `${percent(success)} in step ${number(step)} of ${settings.steps ?? "?"}`;
+  const entries = Object.entries(settings);
+  return h(
+    "section.run",
+    { "aria-label": `training run ${name}` },
+    h(
+      "p.verdict",
+      null,
+      h("strong", null, `${name}: `),
+      `held-out success ${rate(first) ?? "not measured yet"} \u2192 `,
+      rate(last) ?? `training, ${now}`,
+      first && last && (await changeText(source, before, after)),
+    ),
+    h(
+      "p.muted",
+      null,
+      ["env", "model", "credit", "steps", "seed"]
+        .filter((key) => key in settings)
+        .map((key) => `${key === "env" ? "environment" : key} ${settings[key]}`)
+        .join(" \u00b7 "),
+    ),
+    entries.length > 0 &&
+      h(
+        "details.extra",
+        null,
+        h("summary", null, plural(entries.length, "setting")),
+        h(
+          "dl.pairs.settings",
+          null,
+          entries.map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, value))),
+        ),
       ),
   );
+}
+
+async function changeText(source, before, after) {
+  const [a, b] = [before, after].map((file) => source.facts.sides.findIndex(([other]) => other === file));
+  if (a < 0 || b < 0) return null;
+  const link = h("a", { href: linkTo("/compare", { a, b }) }, "compare");
+  try {
+    const { difference, interval } = (await source.versus({ a, b })).overall.success;
+    const [low, high] = interval.map((end) => signed(100 * end));
+    return [
+      " ",
+      h(`strong.${sign(interval[0] > 0 ? 1 : interval[1] < 0 ? -1 : 0)}`, null, `${signed(100 * difference)} points`),
+      ` (${low} to ${high}) `,
+      link,
+    ];
+  } catch {
+    return [" ", link]; // a report does not hold every comparison
+  }
 }
 
 function metricCharts(metrics) {
@@ -334,11 +450,15 @@ export async function overviewPage(source, wanted) {
     step: !found.steps.length,
     generation: !found.generation,
     environment: !found.generation,
+    input: found.means.input === null,
     sampled: found.means.sampled === null,
+    cost: found.means.cost === null,
     env: options.env.length < 2 && !wanted.env,
     policy: options.policy.length < 2 && !wanted.policy,
   };
   const columns = COLUMNS.filter(([name]) => !hide[name]);
+  const runs = Object.keys(facts.runs);
+  const all = runs.length ? overview(source.rows) : found;
   return h(
     "div.page.overview",
     null,
@@ -350,8 +470,9 @@ export async function overviewPage(source, wanted) {
         h("a", { href: linkTo("/compare", firstPair(facts.sides)), rel: "compare" }, "compare two of these runs"),
       ),
     facts.note && h("p.notice", null, facts.note),
+    await Promise.all(runs.map((name) => runCard(source, name, all))),
     filterBar(options, wanted),
-    figures(found),
+    figures(found, wanted),
     charts(found, facts.metrics),
     h(
       "section",

@@ -29,6 +29,12 @@ function channel(name, value) {
   return h(`li.${sign(value)}`, null, h("span", null, name), h("span.num", null, number(value)));
 }
 
+// The pay with only those modes of credit that give any turn an advantage.
+export function telling(pay) {
+  const modes = Object.entries(pay.modes ?? {}).filter(([, values]) => values.some((value) => sign(value) !== "zero"));
+  return { ...pay, modes: Object.fromEntries(modes) };
+}
+
 // Beside a turn: what it earned.
 export function besideTurn(turn, at, pay, modelTurn) {
   const traced = pay?.turns?.[at];

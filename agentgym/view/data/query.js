@@ -6,13 +6,18 @@
  * @typedef {{
  *   key: string, file: string, id: string, env: string, policy: string, task: string, attempt: number, group: number,
  *   step: number | null, split: string, difficulty: number, tags: string[], reason: string | null,
- *   ending: string | null, success: boolean, failed: boolean, reward: number, turns: number, sampled: number | null,
- *   calls: number, tool_errors: number, format_errors: number, seconds: number, generation: number | null,
- *   environment: number | null, channels: Record<string, number>, player: string, chunk?: number | null,
+ *   ending: string | null, success: boolean, failed: boolean, reward: number, turns: number, input: number | null,
+ *   sampled: number | null, cost: number | null, calls: number, tool_errors: number, format_errors: number,
+ *   seconds: number, generation: number | null, environment: number | null, channels: Record<string, number>,
+ *   player: string, chunk?: number | null,
  * }} Row
  * @typedef {Record<string, string>} Filters  By the names below, and `sort`, `q` and `from` with them.
  * @typedef {{ rate: number | null, interval: [number, number] | null }} Rate
  * @typedef {{ name: string, values: [any, Rate][] }} Series
+ * @typedef {{ reward: number | null, turns: number | null, input: number | null, sampled: number | null,
+ *   cost: number | null, seconds: number | null }} Means  Of an episode.
+ * @typedef {{ file: string, policy: string, rows: Row[], played: Row[], tasks: number, rate: Rate, means: Means,
+ *   steps: [number, number] | null }} Part  What one policy did in one file; of a training, its first and last step.
  */
 
 /** @type {Record<string, (row: Row) => (string | number | null)[]>} */
@@ -148,32 +153,47 @@ function generation(rows) {
   };
 }
 
+/** @type {(played: Row[]) => Means} */
+function means(played) {
+  return {
+    reward: mean(played.map((row) => row.reward)),
+    turns: mean(played.map((row) => row.turns)),
+    input: mean(played.flatMap((row) => row.input ?? [])),
+    sampled: mean(played.flatMap((row) => row.sampled ?? [])),
+    cost: mean(played.flatMap((row) => row.cost ?? [])),
+    seconds: mean(played.map((row) => row.seconds)),
+  };
+}
+
+/** @type {(rows: Row[]) => Part} */
+function part(rows) {
+  const played = rows.filter((row) => !row.failed);
+  const steps = rows.flatMap((row) => row.step ?? []);
+  return {
+    file: rows[0].file,
+    policy: rows[0].policy,
+    rows,
+    played,
+    tasks: new Set(played.map((row) => JSON.stringify([row.env, row.task]))).size,
+    rate: rate(played),
+    means: means(played),
+    steps: steps.length ? steps.reduce(([low, high], step) => [Math.min(low, step), Math.max(high, step)], [steps[0], steps[0]]) : null,
+  };
+}
+
 /** @param {Row[]} rows */
 export function overview(rows) {
   const played = rows.filter((row) => !row.failed);
   return {
     count: rows.length,
     failed: rows.length - played.length,
-    tasks: new Set(played.map((row) => JSON.stringify([row.env, row.task]))).size,
-    all: rate(played),
-    means: {
-      reward: mean(played.map((row) => row.reward)),
-      turns: mean(played.map((row) => row.turns)),
-      sampled: mean(played.flatMap((row) => row.sampled ?? [])),
-      seconds: mean(played.map((row) => row.seconds)),
-    },
+    parts: [...collect(rows, (row) => JSON.stringify([row.file, row.policy])).values()].map(part),
+    means: means(played),
     generation: generation(played),
     difficulty: rates(played, "difficulty"),
     env: rates(played, "env"),
     policy: rates(played, "policy"),
     file: rates(played, "file"),
-    turns: [...collect(played, (row) => row.turns)]
-      .map(([turns, some]) => [turns, count(some, true), count(some, false)])
-      .sort(([a], [b]) => a - b),
-    endings: [...collect(rows, (row) => row.reason)]
-      .map(([reason, some]) => ({ reason, ending: some[0].ending, count: some.length }))
-      .sort((a, b) => b.count - a.count || compared(String(a.reason), String(b.reason))),
-    channels: channelMeans(played),
     steps: rates(
       played.filter((row) => row.step !== null),
       "step",
@@ -181,19 +201,43 @@ export function overview(rows) {
   };
 }
 
-/** @type {(rows: Row[], success: boolean) => number} */
-function count(rows, success) {
-  return rows.filter((row) => row.success === success).length;
+// How many episodes had each number of turns: those that were solved, and the others.
+/** @type {(played: Row[]) => [number, number[]][]} */
+export function turnCounts(played) {
+  return [...collect(played, (row) => row.turns)]
+    .map(([turns, some]) => /** @type {[number, number[]]} */ ([turns, splitBySuccess(some).map((one) => one.length)]))
+    .sort(([a], [b]) => a - b);
 }
 
-// The mean total of each channel, over solved episodes and over the others.
-/** @type {(played: Row[]) => [string, number | null, number | null][]} */
-function channelMeans(played) {
-  const names = [...new Set(played.flatMap((row) => Object.keys(row.channels)))];
-  /** @type {(name: string, success: boolean) => number | null} */
-  const total = (name, success) =>
-    mean(played.filter((row) => row.success === success).flatMap((row) => row.channels[name] ?? []));
-  return names.map((name) => [name, total(name, true), total(name, false)]);
+/** @type {(rows: Row[]) => [Row[], Row[]]} */
+export function splitBySuccess(rows) {
+  return [rows.filter((row) => row.success), rows.filter((row) => !row.success)];
+}
+
+// The mean total of each channel over each list of episodes; the largest means first.
+/** @type {(lists: Row[][]) => [string, (number | null)[]][]} */
+export function channelMeans(lists) {
+  const names = [...new Set(lists.flat().flatMap((row) => Object.keys(row.channels)))];
+  /** @type {(values: (number | null)[]) => number} */
+  const size = (values) => Math.max(...values.map((value) => Math.abs(value ?? 0)));
+  return names
+    .map((name) => /** @type {[string, (number | null)[]]} */ ([
+      name,
+      lists.map((rows) => mean(rows.flatMap((row) => row.channels[name] ?? []))),
+    ]))
+    .sort(([, a], [, b]) => size(b) - size(a));
+}
+
+// The share of each ending in each list of episodes; the most frequent ones first.
+/** @type {(lists: Row[][]) => [string, (number | null)[], string | null][]} */
+export function endingShares(lists) {
+  return [...collect(lists.flat(), (row) => row.reason)]
+    .sort(([a, some], [b, others]) => others.length - some.length || compared(String(a), String(b)))
+    .map(([reason, some]) => [
+      reason ?? "running",
+      lists.map((rows) => rows.filter((row) => row.reason === reason).length / (rows.length || 1)),
+      some[0].ending,
+    ]);
 }
 
 // The values of each filter that occur, and how often.

@@ -20,9 +20,10 @@ export class Source {
    * @type {{
    *   title: string, version: string, note: string, sides: [file: string, policy: string][],
    *   metrics: Record<string, Record<string, [step: number, value: number][]>>,
+   *   runs: Record<string, { settings: Record<string, string>, before: string, after: string }>,
    * }}
    */
-  facts = { title: "", version: "", note: "", sides: [], metrics: {} };
+  facts = { title: "", version: "", note: "", sides: [], metrics: {}, runs: {} };
   /** @type {import("./query.js").Row[]} */
   rows = [];
   options = options([]);

@@ -1,12 +1,14 @@
-// One trajectory: what happened, turn by turn, and beside it what each turn earned and why.
+// One trajectory: the question and the right answer, always in sight; what happened, turn by turn, and beside it what
+// each turn earned and why; then everything else.
 
 import { bounded, code } from "./code.js";
 import { message } from "./content.js";
-import { h, lazyDetails, mark, number, plural, seconds, signed } from "./dom.js";
-import { besideTurn, payTable } from "./pay.js";
+import { h, lazyDetails, mark, number, plural, seconds, sign, signed } from "./dom.js";
+import { besideTurn, payTable, telling } from "./pay.js";
 import { linkTo } from "./route.js";
 import { strips } from "./strips.js";
-import { actionMessage, messageText, pretty } from "./texts.js";
+import { CLAMPED, questionOf, taskBar } from "./task.js";
+import { actionMessage, messageText, pictures, pretty } from "./texts.js";
 import { hasTimes, timesText, waterfall } from "./waterfall.js";
 
 const MANY_TURNS = 8; // a longer table of credit waits to be opened
@@ -24,8 +26,7 @@ function facts(row, trajectory) {
   return h(
     "dl.facts",
     null,
-    one("result", h("span", null, mark(row), ` ${row.reason ?? "running"}${row.ending ? ` (${row.ending})` : ""}`)),
-    one("reward", signed(row.reward)),
+    one("ending", `${row.reason ?? "running"}${row.ending ? ` (${row.ending})` : ""}`),
     one("environment", row.env),
     one("policy", row.policy),
     one("task", row.task),
@@ -36,7 +37,8 @@ function facts(row, trajectory) {
     one("seed", trajectory.seed === null ? null : String(trajectory.seed)),
     one("turns", number(row.turns)),
     one("calls", `${number(row.calls)}${errors.length ? `, ${errors.join(", ")}` : ""}`),
-    one("tokens", row.sampled === null ? null : `${number(row.sampled)} sampled`),
+    one("tokens", row.sampled === null ? null : `${number(row.input)} in, ${number(row.sampled)} out`),
+    one("cost", row.cost === null ? null : number(row.cost)),
     one("whole search", searchCost(trajectory.search ?? {})),
     one(
       "time",
@@ -141,24 +143,50 @@ function payBox(trajectory, pay) {
 function tokenBox(source, found) {
   const box = h("div", null, h("p.muted", null, "loading\u2026"));
   source.tokens(found.row).then(
-    (tokens) => box.replaceChildren(strips(found.trajectory, tokens, found.pay.modes ?? {})),
+    (tokens) => box.replaceChildren(strips(found.trajectory, tokens, telling(found.pay).modes ?? {})),
     (problem) => box.replaceChildren(h("p.notice", null, problem.message)),
   );
   return box;
 }
 
-// What is known besides the conversation. On small screens it waits to be opened.
+// What is known besides the conversation, below it. On small screens it waits to be opened.
 function cards(source, found) {
   const [wide, large] = ["(min-width: 136rem)", "(min-width: 60rem)"].map((query) => matchMedia(query).matches);
   const known = details(found.trajectory, found.notes);
   const short = found.trajectory.turns.length <= MANY_TURNS;
+  const about = () => h("div", null, facts(found.row, found.trajectory), more(found.trajectory));
   return [
-    lazyDetails("card", "Rewards and credit", () => payBox(found.trajectory, found.pay), wide || (large && short)),
+    lazyDetails("card", "Rewards and credit", () => payBox(found.trajectory, telling(found.pay)), wide || (large && short)),
     hasTimes(found.trajectory) &&
       lazyDetails("card", "Time", () => waterfall(found.trajectory), wide || (large && short)),
     found.has_tokens && lazyDetails("card", "Tokens", () => tokenBox(source, found), wide),
     known && lazyDetails("card", "Details and grades", () => known, wide || (large && short)),
-  ];
+    lazyDetails("card", "About this episode", about, wide || large),
+  ].filter((card) => card instanceof HTMLElement);
+}
+
+// The opening messages: instructions are folded, and a message that is the question above is not repeated.
+function opening(trajectory, question) {
+  const shown = (trajectory.opening ?? []).map((one) =>
+    one?.role === "system"
+      ? lazyDetails("extra", `instructions, ${plural(messageText(one).length, "character")}`, () => message(one))
+      : messageText(one).trim() === question && !pictures(one).length && question.length < CLAMPED
+        ? null
+        : message(one),
+  );
+  return h("section.opening", { "aria-label": "opening messages" }, shown);
+}
+
+function jumps(boxes) {
+  const to = (box) => () => {
+    box.open = true;
+    box.scrollIntoView({ block: "start" });
+  };
+  return h(
+    "nav.jumps",
+    { "aria-label": "parts of this page" },
+    boxes.map((box) => h("button.link", { type: "button", onclick: to(box) }, box.querySelector("summary").textContent)),
+  );
 }
 
 // Links to those before and after a trajectory among the rows that the filters let through.
@@ -182,7 +210,8 @@ function neighbours(rows, key, wanted, up) {
 /** @type {import("./source.js").PageOf} */
 export async function trajectoryPage(source, wanted, key) {
   const [found, rows] = await Promise.all([source.trajectory(key), source.select(wanted)]);
-  const { row, trajectory, pay, group } = found;
+  const { row, trajectory, task, group } = found;
+  const pay = telling(found.pay);
   const groupLink =
     group.length > 1 &&
     h(
@@ -196,28 +225,29 @@ export async function trajectoryPage(source, wanted, key) {
     const known = pay.problem ? null : pay;
     return turnBox(turn, at, known, turn.action === null ? null : modelTurn, trajectory.turns.length > LAZY_TURNS);
   });
+  const question = questionOf(trajectory, task);
+  const boxes = cards(source, found);
   return h(
     "div.page.trajectory",
     null,
     neighbours(rows, key, wanted, groupLink),
-    h("h1.id", null, row.id),
-    facts(row, trajectory),
-    more(trajectory),
+    taskBar(
+      [
+        h("h1.id", null, row.id),
+        mark(row),
+        h("span", null, row.reason ?? "running"),
+        h("span", null, h("span.muted", null, "reward "), h(`strong.${sign(row.reward)}`, null, signed(row.reward))),
+      ],
+      question,
+      task,
+    ),
+    jumps(boxes),
     trajectory.error && h("p.notice.bad", null, trajectory.error),
     h(
       "div.columns",
       null,
-      h("div.side", null, cards(source, found)),
-      h(
-        "div.story",
-        null,
-        h(
-          "section.opening",
-          { "aria-label": "opening messages" },
-          (trajectory.opening ?? []).map((one) => message(one)),
-        ),
-        turns,
-      ),
+      h("div.story", null, opening(trajectory, question), turns),
+      h("div.side", null, boxes),
     ),
   );
 }

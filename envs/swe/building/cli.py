@@ -16,7 +16,9 @@ def build(
         typer.Option("--from", exists=True, help="A Python package with tests: a folder or sdist; may be repeated."),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write instances and repositories to.", file_okay=False)],
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of validated tasks in total.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of validated tasks in total.")
+    ] = 100,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Number of concurrent test runs.")] = 1,
     hide_tests: Annotated[bool, typer.Option(help="Hide the tests that find the bug from the policy.")] = True,
@@ -33,7 +35,7 @@ def build(
 
     check_folder(out)
     refuse_to_replace(out / "instances.jsonl", "a file of instances", _holds_instances)
-    request = BuildRequest(sources, out, count=number, seed=seed, workers=workers, hide_tests=hide_tests, trusted=trust)
+    request = BuildRequest(sources, out, count=limit, seed=seed, workers=workers, hide_tests=hide_tests, trusted=trust)
     with held(out), Console(stderr=True).status("Building …") as status:
         reports = run_build(request, on_progress=lambda line: status.update(f"Building … {line}"))
     for report in reports:

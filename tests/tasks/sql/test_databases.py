@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from itertools import product
 
 from agentgym.tasks.sql import database_for, generate_database
@@ -19,6 +20,20 @@ def test_a_domain_and_seed_identify_a_database():
         again = generate.__wrapped__(domain, 3)
         assert again == generate_database(domain, 3) == database_for({"domain": domain, "database_seed": 3})
         assert again.hash == generate_database(domain, 3).hash != generate_database(domain, 4).hash
+
+
+def test_patterns_draw_digits_and_letters_and_keep_all_else():
+    pattern = re.compile(r"[A-Z]+\d+[A-Z]@example\.(com|org)")
+    emails = [
+        row[position]
+        for name, seed in product(domain_names(), range(3))
+        for table in generate_database(name, seed).tables
+        for position, column in enumerate(table.columns)
+        if column.name == "email"
+        for row in table.rows
+    ]
+    assert len(emails) > 50
+    assert [email for email in emails if email is not None and not pattern.fullmatch(str(email))] == []
 
 
 @sampled(1, 8)

@@ -33,10 +33,10 @@ def run(*arguments: object) -> str:
 
 
 def test_hits_are_shown_without_markup_and_can_be_filtered(folder):
-    table = run("search", folder, "danube river", "-k", "2")
+    table = run("search", folder, "danube river", "--hits", "2")
     assert "A [bold]river[/bold]." in table
     assert table.index("danube") < table.index("tisza")
-    assert "tisza" not in run("search", folder, "danube river", "-k", "1")
+    assert "tisza" not in run("search", folder, "danube river", "--hits", "1")
     table = run("search", folder, "danube river", "--where", "land=hu")
     assert ("tisza" in table, "danube" in table) == (True, False)
     with pytest.raises(UsageError, match="--where takes FIELD=VALUE, not 'hu'"):

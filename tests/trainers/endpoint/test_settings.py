@@ -49,15 +49,26 @@ def test_wrong_settings_are_refused_in_one_line(word: str, message: str):
     assert "\n" not in str(raised.value)
 
 
-def test_a_policy_is_named_by_model_and_url():
+def test_a_policy_is_named_by_model_and_url(monkeypatch: pytest.MonkeyPatch):
     name = "openai:org/Model-7B:free@http://127.0.0.1:1/v1"
     policy = load_policy(name, env_id="guess", env_kwargs={}, max_new_tokens=9, temperature=0.0)
     assert isinstance(policy, EndpointPolicy)
     assert (policy.model, policy.settings.max_tokens, policy.settings.temperature) == ("org/Model-7B:free", 9, 0.0)
     assert not has_weights(name)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     for incomplete in ("openai:model", "openai:model@localhost:8000/v1", "openai:@http://h/v1"):
         with pytest.raises(UsageError, match="openai:MODEL@URL"):
             load_policy(incomplete, env_id="guess", env_kwargs={})
+
+
+def test_a_model_without_a_url_is_at_the_base_url_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    policy = load_policy("openai:m", env_id="guess", env_kwargs={})
+    assert isinstance(policy, EndpointPolicy)
+    assert policy.model == "m"
+    monkeypatch.setenv("OPENAI_BASE_URL", "127.0.0.1")
+    with pytest.raises(UsageError, match=r"OPENAI_BASE_URL, which is now '127\.0\.0\.1'"):
+        load_policy("openai:m", env_id="guess", env_kwargs={})
 
 
 @pytest.mark.real

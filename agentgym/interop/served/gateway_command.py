@@ -1,4 +1,4 @@
-"""`agentgym gateway`: serve a model to agents and record what they do with it."""
+"""`agentgym gateway`: serve a model to agents and record what they do. The gateway is imported when it starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 from agentgym.base.command_options import Port, Seed, Settings
 from agentgym.base.components import READ_TOKEN
 from agentgym.base.loading import load_named
-from agentgym.interop.served.gateway.server import GatewayArguments, run_gateway
+
+_SERVER = "agentgym.interop.served.gateway.server"
 
 
 def gateway(
@@ -40,7 +41,7 @@ def gateway(
 
     Serves on this machine only, until Ctrl-C. Owners open and reward sessions; see docs/interop/gateway.md.
     """
-    arguments = GatewayArguments(
+    arguments = load_named(f"{_SERVER}:GatewayArguments", "a class")(
         policy,
         env,
         settings or (),
@@ -55,4 +56,4 @@ def gateway(
         out,
     )
     token = load_named(READ_TOKEN, "a function")(token_file)
-    run_gateway(arguments, token, shows_token=token_file is None)
+    load_named(f"{_SERVER}:run_gateway", "a function")(arguments, token, shows_token=token_file is None)
