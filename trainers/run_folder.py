@@ -38,7 +38,7 @@ KEPT = frozenset(
     | {"env", "env_kwargs", "strict", "seed", "quick", "model", "dialect", "template_kwargs", "context", "bf16"}
     | {"temperature", "max_new_tokens", "max_tokens"}
 )
-"""Settings that a continued run keeps: others would change its model, its tokenizer, its tasks, or how it is evaluated."""
+"""Settings that a continued run keeps: others would change its model, its tokenizer, its tasks or its evaluation."""
 _NOT_COMPARED = ("resume", "output_dir")
 
 Changes = dict[str, tuple[Any, Any]]
@@ -210,8 +210,8 @@ def check_model_state(folder: Path, state: str) -> None:
     recorded = runs_in(record_of(folder))[0].get("model_state")
     if recorded not in (None, state):
         raise UsageError(
-            f"cannot resume {str(folder)!r}: the files of its model have changed since it began; restore them, or start "
-            "a new run in another --output-dir"
+            f"cannot resume {str(folder)!r}: the files of its model have changed since it began; restore them, or "
+            "start a new run in another --output-dir"
         )
 
 

@@ -180,7 +180,7 @@ class TrainingRun:
             self._describe(final, self._config.steps)
 
     def _describe(self, folder: Path, step: int) -> None:
-        """Record the run's environment in a model's folder, so that evaluations use the same one, and write its card."""
+        """Record the run's environment in a model's folder, for evaluations, and write its card."""
         describe_training(folder, self._factory.env_id, self._factory.kwargs)
         write_card(folder, self._config, step, {"before training": self._before})
 

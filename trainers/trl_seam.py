@@ -193,6 +193,7 @@ class _OwnSettings(TrainerCallback):
         for group, factor, decay in zip(optimizer.param_groups, schedule.lr_lambdas, decays, strict=False):
             group["initial_lr"], group["weight_decay"] = args.learning_rate, decay
             group["lr"] = args.learning_rate * factor(state.global_step)
+        schedule._last_lr = [group["lr"] for group in optimizer.param_groups]  # the one that the next log shows
 
 
 def loss_mask(batch: Mapping[str, Any]) -> torch.Tensor:

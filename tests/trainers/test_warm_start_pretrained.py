@@ -37,7 +37,7 @@ class Reports:
         self.seen: dict[str, int] = {}
         self._stop_at = stop_at
 
-    def __call__(self, what: str, done: int, of: int) -> None:
+    def __call__(self, what: str, done: int, of: int, note: str = "") -> None:
         self.seen[what] = done
         if what == "warm start":
             self.steps.append(done)
