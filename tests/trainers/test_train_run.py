@@ -24,6 +24,7 @@ from agentgym.base.output_files import held
 from agentgym.cli.app import app
 from agentgym.core.trajectory import read_jsonl
 from agentgym.eval.results.annotations import Annotations
+from agentgym.eval.results.provenance import runs_in
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.policies import load_checkpoint
@@ -79,15 +80,28 @@ def test_a_run_writes_its_records(small: Any, checkpoint: Path, sampled_from: An
     assert sampled_from(checkpoint, before) < 1e-4
     assert sampled_from(run / "model", after) < 1e-4 < 1e-2 < sampled_from(checkpoint, after)
     summary = json.loads((run / "summary.json").read_text())
-    assert set(summary) >= {"before", "after", "minutes"}
+    assert set(summary) >= {"before", "after", "minutes", "verdict"}
     assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert 1 <= len(list(read_jsonl(run / "samples.jsonl"))) <= 3
     recorded = list(read_jsonl(run / "trajectories.jsonl"))
     assert sorted({t.training_step for t in recorded if t.training_step is not None}) == [0, 1, 2, 3]
     assert all("credit" in Annotations(run / "trajectories.jsonl").of(t.id, t.training_step) for t in recorded)
     [events] = {path.parent for path in run.rglob("events.out.tfevents*")}
-    tags = EventAccumulator(str(events)).Reload().Tags()["scalars"]
-    assert {"train/loss", "train/agentgym/success", "train/agentgym/kl_to_start"} <= set(tags)
+    board = EventAccumulator(str(events)).Reload()
+    assert {"train/loss", "train/agentgym/success", "train/agentgym/kl_to_start"} <= set(board.Tags()["scalars"])
+    assert [event.step for event in board.Scalars("train/loss")] == [1, 2, 3, 4]
+    assert {path.name for path in run.glob("checkpoint-*")} == {f"checkpoint-{step}" for step in (1, 2, 3, 4)}
+    assert {version for t in recorded if t.tokens for version in t.tokens.versions} == {-1, 0, 1, 2, 3}
+    [row] = runs_in(run / "run.json")
+    assert (row["seed"], row["from_step"], row["changes"]) == (0, 0, {})
+    assert summary["verdict"]["suggestion"] in output
+    assert not (run / "README.md").exists()
+    card = (run / "model" / "README.md").read_text()
+    expected = ("letters_env:LettersEnv", "4 of 2 groups of 4", "| before training | ", "| after training | ", "Python 3")
+    assert [text for text in expected if text not in card] == []
+    assert "license" not in card
+    assert str(checkpoint.parent) not in card.partition("Trained by:")[0]
+    assert "| after training" not in (run / "checkpoint-2" / "README.md").read_text()
     assert "held-out success before" in output
     assert load_config(str(run / "config.yaml")) == config
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -33,6 +33,8 @@ _COLUMNS = (
 )
 """Metric, heading, format."""
 
+_BETWEEN_S = 1.0
+"""Least seconds between two lines of a log about unfinished work."""
 _SILENCE_S = 4.0
 """Seconds without output after which a log gets a line about the work in progress."""
 
@@ -43,8 +45,8 @@ class RunProgress:
     In a log, where bars cannot move, a line at least every five seconds says what is being done.
     """
 
-    def __init__(self, console: Console):
-        self.console = console
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
+        self.console, self._clock = console, clock
         self._bars = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=None),
@@ -58,7 +60,7 @@ class RunProgress:
         )
         self._ids: dict[str, TaskID] = {}
         self._work = _Work("", 0, 1, "")
-        self._printed = self._began = time.monotonic()
+        self._printed = self._began = clock()
         self._lines = 0
         self._ended = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -91,27 +93,32 @@ class RunProgress:
         self._bars.update(self._ids[what], completed=done, total=of, note=escape(note))
         before, self._work = self._work, _Work(what, done, of, note)
         if before.what != what:
-            self._began = time.monotonic()
-        if not self.console.is_terminal and self._work.tenth != (before.tenth if before.what == what else 0):
+            self._began = self._clock()
+        is_new = self._work.tenth != (before.tenth if before.what == what else 0)
+        if not self.console.is_terminal and is_new and (done >= of or self._clock() - self._printed >= _BETWEEN_S):
             self._note()
 
     def _watch(self) -> None:
-        """Print a line for each few seconds without output."""
         while not self._ended.wait(0.5):
-            if self._work.what and time.monotonic() - self._printed > _SILENCE_S:
-                self._note(time.monotonic() - self._began)
+            self.remind()
+
+    def remind(self) -> None:
+        """Print a line about the work in progress, unless there has just been output."""
+        now = self._clock()
+        if self._work.what and now - self._printed > _SILENCE_S:
+            self._note(now - self._began)
 
     def _note(self, seconds: float | None = None) -> None:
         since = "" if seconds is None else f" ({seconds:.0f} s)"
         self._print(f"[dim]{escape(self._work.text)}{since}")
 
     def _print(self, text: str) -> None:
-        self._printed = time.monotonic()
+        self._printed = self._clock()
         self.console.print(text, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""
-        self._printed = time.monotonic()
+        self._printed = self._clock()
         self.console.print(text)
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
