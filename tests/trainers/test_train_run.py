@@ -97,7 +97,13 @@ def test_a_run_writes_its_records(small: Any, checkpoint: Path, sampled_from: An
     assert summary["verdict"]["suggestion"] in output
     assert not (run / "README.md").exists()
     card = (run / "model" / "README.md").read_text()
-    expected = ("letters_env:LettersEnv", "4 of 2 groups of 4", "| before training | ", "| after training | ", "Python 3")
+    expected = (
+        "letters_env:LettersEnv",
+        "4 of 2 groups of 4",
+        "| before training | ",
+        "| after training | ",
+        "Python 3",
+    )
     assert [text for text in expected if text not in card] == []
     assert "license" not in card
     assert str(checkpoint.parent) not in card.partition("Trained by:")[0]

@@ -119,6 +119,8 @@ def _suggestion(
     flat = numbers["flat_groups"]
     if success is None:
         return "all episodes of the evaluation failed: read their errors (`agentgym show eval-after.jsonl`)"
+    if config.quick:
+        return "the whole run works; for a result, train without --quick"
     if numbers["cut_turns"] >= _SOME:
         return f"turns are cut off at {config.max_new_tokens} tokens: raise --max-new-tokens in a new run"
     if numbers["unreadable_turns"] >= _SOME:
@@ -139,8 +141,6 @@ def _suggestion(
 
 def _about_the_gain(config: TrainConfig, interval: Interval | None, metrics: Sequence[Mapping[str, float]]) -> str:
     more = f"`{resume_command(config.folder)} --steps {2 * config.steps}`"
-    if config.quick:
-        return "the whole run works: leave out --quick"
     if interval is not None and interval.high < 0:
         return f"it got worse: lower --learning-rate (now {config.learning_rate:g}), and check sampler_gap"
     if interval is not None and interval.low > 0:
