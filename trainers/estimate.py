@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from rich.markup import escape
@@ -14,7 +14,8 @@ from agentgym.core.messages import text_of
 from agentgym.core.policy import ScriptedPolicy
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Limits
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers import ranks
+from agentgym.trainers.config import QUICK, TrainConfig
 from agentgym.trainers.logbook.progress import RunProgress
 from agentgym.trainers.policies import default_device, warm_start_of, weights_of
 from agentgym.trainers.run_folder import Continued
@@ -25,6 +26,12 @@ _SAMPLE, _SAMPLE_S = 8, 20.0
 _MEASURED_S = 0.2
 """Seconds for measuring the speed of the machine."""
 _CHARS_PER_TOKEN = 3
+_SLOW_S = 1.0
+"""Seconds of one solution from which no more are played."""
+_QUICK_S = 30.0
+"""Seconds that the environment may take in a quick run."""
+_LEAST = {"warm_start_tasks": 4, "eval_tasks": 2, "groups": 1, "steps": 2}
+"""Least values of the settings that a quick run in a slow environment cuts further."""
 _SPREAD = 2.0
 """The run may take this much less or more than the estimate."""
 _OVERHEAD_S = 20.0
@@ -60,28 +67,56 @@ def episodes_of(run: Continued) -> Episodes:
     )
 
 
-def print_estimate(run: Continued, factory: EnvFactory, progress: RunProgress) -> None:
-    """Print what a run does and about how long it takes. If the environment has no solutions, only what it does."""
-    episodes, what = episodes_of(run), "estimating the time"
+def prepared(run: Continued, factory: EnvFactory, progress: RunProgress) -> Continued:
+    """Print what a run does and about how long it takes; return it, as a quick run with fewer episodes if it is slow.
+
+    A run whose environment has no solutions gets no estimate.
+    """
+    what, time_text = "estimating the time", "the time cannot be estimated"
     progress(what, 0, 1)
     try:
-        seconds = _seconds(run.config, episodes, *_sampled(factory))
+        env_s, tokens = _sampled(factory)
+        if run.config.quick and not run.config.resume and ranks.world_size() == 1:
+            run = _shortened(run, env_s, progress)
+        seconds = _seconds(run.config, episodes_of(run), env_s, tokens)
         low, high = (_duration(value) for value in (seconds / _SPREAD, seconds * _SPREAD))
-        time_text = f"about {low} to {high}" if low != high else f"about {low}"
+        time_text = f"about {low} to {high}"
     except Exception as error:  # of the environment or a library: the run itself reports what matters
-        time_text = f"the time cannot be estimated ({describe(error)})"
+        time_text += f" ({describe(error)})"
     progress(what, 1, 1)
-    progress.say(f"{episodes.text}: {escape(time_text)}")
+    progress.say(f"{episodes_of(run).text}: {escape(time_text)}")
+    return run
+
+
+def _shortened(run: Continued, env_s: float, progress: RunProgress) -> Continued:
+    """Return a quick run with so few episodes that its environment takes about `_QUICK_S`."""
+    episodes, config = episodes_of(run), run.config
+    share = _QUICK_S / max(1e-9, env_s * (episodes.solutions + episodes.evaluated + episodes.trained))
+    if share >= 1:
+        return run
+    cut = {name: max(least, int(share * QUICK[name])) for name, least in _LEAST.items()}
+    changes: dict[str, Any] = {
+        name: value for name, value in cut.items() if value < getattr(config, name) <= QUICK[name]
+    }
+    if not changes:
+        return run
+    pairs = ", ".join(f"{name} {getattr(config, name)} → {value}" for name, value in changes.items())
+    progress.say(f"The environment is slow ({env_s:.1f} s an episode), so the quick run cuts {pairs}.")
+    changes["micro_batch"] = None
+    return replace(run, config=replace(config, **changes), requested=replace(run.requested, **changes))
 
 
 def _sampled(factory: EnvFactory) -> tuple[float, float]:
-    """Return the seconds and the tokens of an episode, from a few solutions played at once."""
-    jobs = list(islice(training_jobs(factory, _SAMPLE, seed=0), _SAMPLE))
-    limits = Limits(episode_timeout_s=_SAMPLE_S, retries=0)
-    began = time.monotonic()
-    played = played_with_progress(jobs, ScriptedPolicy(), factory, limits, lambda done, solved: None)
-    seconds = (time.monotonic() - began) / len(played)
-    return seconds, sum(map(_tokens, played)) / len(played)
+    """Return the seconds and the tokens of an episode: of one solution, or of several at once if that is quick."""
+    limits, played, env_s = Limits(episode_timeout_s=_SAMPLE_S, retries=0), [], 0.0
+    jobs = list(training_jobs(factory, _SAMPLE, seed=0))
+    for part in (jobs[:1], jobs[1:]):
+        if env_s > _SLOW_S:
+            break
+        began = time.monotonic()
+        played += played_with_progress(part, ScriptedPolicy(), factory, limits, lambda done, solved: None)
+        env_s = (time.monotonic() - began) / len(part)
+    return env_s, sum(map(_tokens, played)) / len(played)
 
 
 def _tokens(trajectory: Trajectory) -> int:

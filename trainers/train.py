@@ -19,7 +19,7 @@ from agentgym.rollout import EnvFactory
 from agentgym.rollout.fitness import why_barren
 from agentgym.trainers import ranks
 from agentgym.trainers.config import TINY, TrainConfig
-from agentgym.trainers.estimate import print_estimate
+from agentgym.trainers.estimate import prepared
 from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
 from agentgym.trainers.policies import check_model, default_device, load_model
 from agentgym.trainers.policies import model_state as state_of_model
@@ -102,7 +102,8 @@ def _train(
         changes = escape(changes_text(run.changes))
         progress.say(f"[yellow]The run continues with other settings from step {run.step + 1}:[/] {changes}")
     if state.is_main_process:
-        print_estimate(run, factory, progress)
+        run = prepared(run, factory, progress)
+        config = run.config
     model, tokenizer = load_model(config, progress, run_folder=folder)
     if run.checkpoint is None:
         check_prompt(config, factory, source, model, tokenizer)

@@ -59,7 +59,7 @@ def test_a_resumed_run_has_its_own_settings_and_the_latest_changes(flags: dict[s
 
 
 @pytest.mark.parametrize(
-    "flags, message",
+    ("flags", "message"),
     [
         ({}, r"several runs can be resumed; .*: runs/"),
         ({"env": "sql"}, r"nothing to resume in 'runs/sql-tiny-gated-0'; unfinished runs: runs/"),
