@@ -347,7 +347,7 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
     if overrides.get("quick") is True:
         values = _cut(values, overrides, has_recipe=recipe is not None)
     if "micro_batch" not in overrides and values.get("micro_batch") is not None:
-        values["micro_batch"] = _fitting_micro_batch(values)
+        values["micro_batch"] = fitting_micro_batch(values)
     return build(values, places)
 
 
@@ -384,7 +384,7 @@ def folder_named(values: Mapping[str, Any]) -> Path:
         raise UsageError(f"output_dir {output_dir!r}: only {names} are placeholders") from error
 
 
-def _fitting_micro_batch(values: Mapping[str, Any]) -> Any:
+def fitting_micro_batch(values: Mapping[str, Any]) -> Any:
     """Return the largest number up to `micro_batch` that divides each process's share of an update."""
     micro_batch = values["micro_batch"]
     sizes = [values.get(name, FIELDS[name].default) for name in ("groups", "group_size", "updates_per_step")]

@@ -22,6 +22,7 @@ from agentgym.trainers.config import (
     FIELDS,
     TrainConfig,
     build,
+    fitting_micro_batch,
     folder_named,
     load_config,
     read_recipe,
@@ -116,7 +117,10 @@ def to_continue(recipe: str | None, overrides: Mapping[str, Any]) -> TrainConfig
         asked["env_kwargs"] = recorded["env_kwargs"] | asked["env_kwargs"]
     if short_name(str(asked.get("env"))) == short_name(recorded["env"]):
         del asked["env"]
-    return build({**recorded, **asked, "output_dir": recorded["output_dir"], "resume": True}, {})
+    values = {**recorded, **asked, "output_dir": recorded["output_dir"], "resume": True}
+    if "micro_batch" not in asked and values["micro_batch"] is not None:
+        values["micro_batch"] = fitting_micro_batch(values)
+    return build(values, {})
 
 
 def continued(config: TrainConfig) -> Continued:

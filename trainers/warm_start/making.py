@@ -281,7 +281,7 @@ class Until(TrainerCallback):
         if state.global_step % self._every:
             return
         model, tokenizer = kwargs["model"], kwargs["processing_class"]
-        progress = _testing(self._progress, f"test after {state.global_step} steps", len(self._jobs))
+        progress = _testing(self._progress, "test of the warm start", len(self._jobs))
         played = attempts(
             model, tokenizer, self._make_policy, self._jobs, self._factory, self._goal.max_new_tokens, progress
         )
