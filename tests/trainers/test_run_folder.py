@@ -107,8 +107,10 @@ import importlib.util, sys
 find_spec = importlib.util.find_spec
 importlib.util.find_spec = lambda name, package=None: None if name in {absent!r} else find_spec(name, package)
 from agentgym.cli.app import app
-app({words!r}, standalone_mode=False)
-print(sorted(name for name in ("torch", "transformers", "datasets") if name in sys.modules))
+try:
+    app({words!r})
+except SystemExit:
+    print(sorted(name for name in ("torch", "transformers", "datasets") if name in sys.modules))
 """
 
 
