@@ -184,7 +184,8 @@ class _OwnSettings(TrainerCallback):
     """Gives an optimizer that was loaded from a checkpoint the settings of its trainer."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        optimizer, schedule = kwargs["optimizer"], kwargs["lr_scheduler"]
+        optimizer = kwargs["optimizer"]
+        schedule = getattr(kwargs["lr_scheduler"], "scheduler", kwargs["lr_scheduler"])  # within accelerate's
         if not hasattr(schedule, "lr_lambdas"):
             return  # DeepSpeed keeps its own
         schedule.last_epoch = state.global_step
