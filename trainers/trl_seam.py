@@ -113,7 +113,7 @@ class TokenGRPOTrainer(GRPOTrainer):
         self.train(resume_from_checkpoint=str(checkpoint))
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """Write nothing: TRL's card says little about a model, and the run writes one (`model_card`)."""
+        """Write nothing: TRL's card says little about a model, and the run writes one (`logbook.card`)."""
 
     # Hooks.
 
