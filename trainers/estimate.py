@@ -28,10 +28,10 @@ _MEASURED_S = 0.2
 _CHARS_PER_TOKEN = 3
 _SLOW_S = 1.0
 """Seconds of one solution from which no more are played."""
-_QUICK_S = 30.0
-"""Seconds that the environment may take in a quick run."""
-_LEAST = {"warm_start_tasks": 4, "eval_tasks": 2, "groups": 1, "steps": 2}
-"""Least values of the settings that a quick run in a slow environment cuts further."""
+_QUICK_S = 45.0
+"""Seconds that episodes may take in a quick run."""
+_LEAST = {"warm_start_tasks": 4, "warm_start_steps": 4, "eval_tasks": 2, "groups": 1, "steps": 2}
+"""Least values of the settings that a quick run cuts further if its episodes take long."""
 _SPREAD = 2.0
 """The run may take this much less or more than the estimate."""
 _OVERHEAD_S = 20.0
@@ -77,7 +77,7 @@ def prepared(run: Continued, factory: EnvFactory, progress: RunProgress) -> Cont
     try:
         env_s, tokens = _sampled(factory)
         if run.config.quick and not run.config.resume and ranks.world_size() == 1:
-            run = _shortened(run, env_s, progress)
+            run = _shortened(run, env_s, tokens, progress)
         seconds = _seconds(run.config, episodes_of(run), env_s, tokens)
         low, high = (_duration(value) for value in (seconds / _SPREAD, seconds * _SPREAD))
         time_text = f"about {low} to {high}"
@@ -88,10 +88,10 @@ def prepared(run: Continued, factory: EnvFactory, progress: RunProgress) -> Cont
     return run
 
 
-def _shortened(run: Continued, env_s: float, progress: RunProgress) -> Continued:
-    """Return a quick run with so few episodes that its environment takes about `_QUICK_S`."""
-    episodes, config = episodes_of(run), run.config
-    share = _QUICK_S / max(1e-9, env_s * (episodes.solutions + episodes.evaluated + episodes.trained))
+def _shortened(run: Continued, env_s: float, tokens: float, progress: RunProgress) -> Continued:
+    """Return a quick run with so few episodes that playing and learning from them takes about `_QUICK_S`."""
+    config = run.config
+    share = _QUICK_S / (_seconds(config, episodes_of(run), env_s, tokens) - _OVERHEAD_S)
     if share >= 1:
         return run
     cut = {name: max(least, int(share * QUICK[name])) for name, least in _LEAST.items()}
@@ -101,7 +101,7 @@ def _shortened(run: Continued, env_s: float, progress: RunProgress) -> Continued
     if not changes:
         return run
     pairs = ", ".join(f"{name} {getattr(config, name)} → {value}" for name, value in changes.items())
-    progress.say(f"The environment is slow ({env_s:.1f} s an episode), so the quick run cuts {pairs}.")
+    progress.say(f"Episodes take long here, so the quick run also cuts {pairs}.")
     changes["micro_batch"] = None
     return replace(run, config=replace(config, **changes), requested=replace(run.requested, **changes))
 
