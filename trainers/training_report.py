@@ -37,8 +37,8 @@ def report(config: TrainConfig, result: TrainResult, console: Console) -> None:
     """Write the report and print a summary."""
     folder, before, after = result.folder, result.before, result.after
     lines = list(read_metrics(folder / "metrics.jsonl"))
-    played = (read_jsonl(folder / f"eval-{when}.jsonl") for when in ("before", "after"))
-    verdict = verdict_on(config, *played, lines)
+    played_before, played_after = (read_jsonl(folder / f"eval-{when}.jsonl") for when in ("before", "after"))
+    verdict = verdict_on(config, played_before, played_after, lines)
     results = {"before": before.to_dict(), "after": after.to_dict()}
     summary = {**results, "verdict": verdict.to_dict(), "minutes": result.minutes}
     (folder / SUMMARY).write_text(json.dumps(summary, indent=1), encoding="utf-8")
