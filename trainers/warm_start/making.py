@@ -263,8 +263,9 @@ class Steps(TrainerCallback):
         self._progress(self._what, state.global_step, state.max_steps)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Report the end, which may come before the last step."""
-        self._progress(self._what, state.global_step, state.global_step)
+        """Report an end before the last step."""
+        if state.global_step < state.max_steps:
+            self._progress(self._what, state.global_step, state.global_step)
 
 
 class Until(TrainerCallback):
