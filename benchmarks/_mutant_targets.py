@@ -128,5 +128,5 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
     "trainers/credit.py": ("tests/trainers/test_credit_numbers.py", "tests/trainers/test_credit.py"),
     "trainers/kl.py": ("tests/trainers/test_kl.py",),
-    "trainers/logbook/progress.py": ("tests/trainers/test_logbook_metrics.py",),
+    "trainers/logbook/metrics.py": ("tests/trainers/test_logbook_metrics.py",),
 }

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from agentgym.eval.results.folder import cpu
+from agentgym.eval.results.provenance import cpu
 
 RESULTS = Path(__file__).parent / "results"
 

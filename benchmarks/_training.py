@@ -104,7 +104,7 @@ def _rate(summary: dict[str, Any]) -> dict[str, Any]:
 
 def plot(target: Path, runs: dict[str, dict[str, Any]], folder: Path, title: str) -> None:
     """Draw the learning curves of `runs`, labelled by their keys."""
-    from agentgym.trainers.logbook.progress import draw_curve
+    from agentgym.trainers.logbook.curve import draw_curve
     from agentgym.trainers.logbook.records import read_metrics
 
     metrics = {

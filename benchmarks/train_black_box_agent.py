@@ -144,7 +144,7 @@ def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
     from agentgym.trainers.grpo import AgentGRPOTrainer
     from agentgym.trainers.outside import OutsideRollouts
     from agentgym.trainers.policies import dialect_of, load_model, policy_of
-    from agentgym.trainers.trl_config import credit_of, env_factory, grpo_config, limits_of, optimizer_steps, probe
+    from agentgym.trainers.trl_config import credit_of, env_factory, grpo_config, limits_of, probe
 
     torch.set_num_threads(1)  # the agent and the environment need the other core
     PartialState()
@@ -154,15 +154,13 @@ def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
             None, {**OVERRIDES, "steps": options.steps, "seed": options.seed, "output_dir": str(Path(folder) / "run")}
         )
         source, scheme = probe(env_factory(config))
-        model, tokenizer = load_model(config, lambda what, done, of: None)
+        model, tokenizer = load_model(config)
         warm_s = time.monotonic() - began
         began = time.monotonic()
         policy = policy_of(config, model, tokenizer, slots=64)
         gateway = Gateway(policy, GatewaySettings(dialect_of(config), limits_of(config)))
         with serving(gateway):
-            rollouts = OutsideRollouts(
-                gateway, source, agents.play, env_id=ENV, updates_per_step=optimizer_steps(config)
-            )
+            rollouts = OutsideRollouts(gateway, source, agents.play, env_id=ENV)
             log = Log()
             trainer = AgentGRPOTrainer(
                 model=model,
@@ -198,11 +196,11 @@ class Log:
         self.steps: list[dict[str, Any]] = []
         self.gaps: list[float] = [0.0]
 
-    def batch(self, sampled: Any, updates: int) -> None:
+    def batch(self, sampled: Any, step: int) -> None:
         real = [trajectory for trajectory in sampled.own if not trajectory.failed]
         self.steps.append(
             {
-                "update": updates,
+                "step": step,
                 "success": round(statistics.fmean(trajectory.success for trajectory in real), 3),
                 "reward": round(statistics.fmean(trajectory.reward for trajectory in real), 3),
                 "turns": round(statistics.fmean(len(trajectory.model_turns) for trajectory in real), 2),
@@ -224,7 +222,7 @@ class Log:
 
 
 def measured(rollouts: Any, tasks: Sequence[Any], version: int) -> dict[str, Any]:
-    """Let the agent play held-out tasks, in sessions named after `version`, which must differ from all updates."""
+    """Let the agent play held-out tasks, in sessions named after `version`, which must differ from all steps."""
     groups = [Group(task, seed=number, first=number) for number, task in enumerate(tasks)]
     played = [trajectory for group in rollouts.played(groups, version) for trajectory in group.trajectories]
     real = [trajectory for trajectory in played if not trajectory.failed]

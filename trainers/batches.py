@@ -52,7 +52,11 @@ class LearningPolicy(TokenPolicy, Protocol):
     """A policy whose weights change."""
 
     def updated(self, version: int) -> None:
-        """Report that the weights have changed, which invalidates everything the policy has computed."""
+        """Report that the weights have changed, which invalidates everything the policy has computed.
+
+        Args:
+            version: Number of steps that the weights have learned from.
+        """
         ...
 
 
@@ -94,7 +98,6 @@ class BatchRollouts:
         refill_rounds: How many times to replace groups whose rewards are all equal with groups of fresh tasks
             (dynamic sampling, DAPO, arXiv 2503.14476).
         seed: Seeds the choice of fresh tasks.
-        updates_per_step: Weight updates per training step; converts updates into steps.
         workers: Where the environments run (`RolloutEngine`).
         failures: How to handle failed episodes (`RolloutEngine`).
     """
@@ -109,20 +112,19 @@ class BatchRollouts:
         *,
         refill_rounds: int = 0,
         seed: int = 0,
-        updates_per_step: int = 1,
         workers: str = "threads",
         failures: Failures | None = None,
     ):
         self._policy, self._source, self._credit = policy, source, credit
-        self._refill_rounds, self._seed, self._updates_per_step = refill_rounds, seed, updates_per_step
+        self._refill_rounds, self._seed = refill_rounds, seed
         self._engine = RolloutEngine(factory, policy, limits, workers=workers, failures=failures)
 
-    def __call__(self, rows: Sequence[TaskRow], version: int, *, training: bool, first: int = 0) -> Batch:
+    def __call__(self, rows: Sequence[TaskRow], step: int, *, training: bool, first: int = 0) -> Batch:
         """Return the groups of a step. Equal adjacent rows are one group.
 
         Args:
             rows: The rows of this process.
-            version: Number of weight updates so far.
+            step: Number of completed steps.
             training: Whether the model learns from these episodes. Only then, groups without reward differences may be
                 replaced, and environments receive the training step.
             first: Position of the first row in the batch of all processes, so that no two rows share random numbers.
@@ -130,11 +132,10 @@ class BatchRollouts:
         Raises:
             InfrastructureError: Every trajectory failed.
         """
-        self._policy.updated(version)
-        step = version // self._updates_per_step if training else None
-        sampled = self._engine.collect(self._groups(rows, first, step))
+        self._policy.updated(step)
+        sampled = self._engine.collect(self._groups(rows, first, step if training else None))
         check_some_real(sampled)
-        draw = random.Random(f"refill/{self._seed}/{version}/{first}")
+        draw = random.Random(f"refill/{self._seed}/{step}/{first}")
         return Batch(sampled, self._refilled(sampled, draw) if training else sampled)
 
     def close(self) -> None:

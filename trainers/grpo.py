@@ -23,12 +23,12 @@ from agentgym.trainers.trl_seam import GRPOConfig, TokenGRPOTrainer, loss_mask
 class Rollouts(Protocol):
     """Runs a batch of trajectories for the trainer."""
 
-    def __call__(self, rows: Sequence[TaskRow], version: int, *, training: bool, first: int = 0) -> Batch:
+    def __call__(self, rows: Sequence[TaskRow], step: int, *, training: bool, first: int = 0) -> Batch:
         """Return the groups of the rows; one trajectory with tokens per row, in the same order.
 
         Args:
             rows: This process's rows.
-            version: Number of weight updates so far.
+            step: Number of completed steps, each a batch of trajectories that the weights have learned from.
             training: Whether the model will learn from these trajectories.
             first: Position of the first of these rows in the batch of all processes.
         """
@@ -42,7 +42,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         rollouts: Runs the trajectories of a batch.
         credit: Turns their rewards into advantages.
         on_batch: Called on every rank with the batch as it was sampled, before any group was replaced, and the number
-            of weight updates so far, e.g. to log them.
+            of completed steps, e.g. to log them.
         on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.selected`,
             computed with the weights that sampled them.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
@@ -62,7 +62,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         self._on_batch, self._on_scores = on_batch, on_scores
         self._gap, self.scores = SamplerGap(), TrainerScores()
         self._sampled_at = -1
-        """The update before which the batch was sampled."""
+        """Number of updates of the weights that sampled the batch."""
         self._numbers: list[EpisodeNumbers] = []
         """Of the trajectories of all ranks that are learned from."""
         super().__init__(**kwargs)
@@ -70,7 +70,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
 
     def roll_out(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Run the trajectories of a batch (`TokenGRPOTrainer.roll_out`)."""
-        self._sampled_at = self.state.global_step
+        self._sampled_at = self.updates
         trajectories = self._run_rollouts([TaskRow.of(row) for row in rows])
         completions = [completion_of(trajectory) for trajectory in trajectories]
         return {
@@ -98,7 +98,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
 
     def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
         """Record the trainer's log-probabilities, and how far they are from the sampler's."""
-        if not self._is_training or self.state.global_step != self._sampled_at:
+        if not self._is_training or self.updates != self._sampled_at:
             return  # later updates of a batch have other weights than those that sampled it
         mask = loss_mask(inputs)
         if inputs.get("old_per_token_logps") is None:
@@ -133,7 +133,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         # With several ranks, rank 0 pushes the weights to vLLM; the others must not sample before that is done.
         self.accelerator.wait_for_everyone()
         first = self.accelerator.process_index * len(rows)
-        batch = self._rollouts(rows, self.state.global_step, training=self._is_training, first=first)
+        batch = self._rollouts(rows, self.step, training=self._is_training, first=first)
         trajectories = batch.trajectories
         if len(trajectories) != len(rows):
             raise RuntimeError(f"expected {len(rows)} trajectories, got {len(trajectories)}")
@@ -146,7 +146,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         )
         self._numbers = [after for _, after in pairs]
         if self._on_batch is not None:
-            self._on_batch(SampledBatch([before for before, _ in pairs], sampled, first), self.state.global_step)
+            self._on_batch(SampledBatch([before for before, _ in pairs], sampled, first), self.step)
         return trajectories
 
     @property

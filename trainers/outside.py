@@ -36,39 +36,39 @@ class OutsideRollouts:
         source: The tasks.
         play: Runs the agents.
         env_id: The environment, for records.
-        updates_per_step: Weight updates per training step.
     """
 
-    def __init__(self, gateway: Gateway, source: TaskSource, play: Play, *, env_id: str, updates_per_step: int = 1):
+    def __init__(self, gateway: Gateway, source: TaskSource, play: Play, *, env_id: str):
         self._gateway, self._source, self._play = gateway, source, play
-        self._env_id, self._updates_per_step = env_id, updates_per_step
+        self._env_id = env_id
 
-    def __call__(self, rows: Sequence[TaskRow], version: int, *, training: bool, first: int = 0) -> Batch:
+    def __call__(self, rows: Sequence[TaskRow], step: int, *, training: bool, first: int = 0) -> Batch:
         """Return the groups of a step. Equal adjacent rows are one group.
 
         Args:
             rows: The rows of this process.
-            version: Number of weight updates so far.
+            step: Number of completed steps.
             training: Whether the model learns from these episodes.
             first: Number of the first row in the batch of all processes.
 
         Raises:
             InfrastructureError: Every episode failed.
         """
-        self._gateway.updated(version)
-        step = version // self._updates_per_step if training else None
+        self._gateway.updated(step)
         groups: list[Group] = []
         for row, members in groupby(rows):
             size = len(list(members))
-            groups.append(Group(self._source.get("train", row.index), row.seed, size, first, step))
+            groups.append(
+                Group(self._source.get("train", row.index), row.seed, size, first, step if training else None)
+            )
             first += size
-        played = self.played(groups, version)
+        played = self.played(groups, step)
         check_some_real(played)
         return Batch(played, played)
 
-    def played(self, groups: Sequence[Group], version: int) -> list[PlayedGroup]:
-        """Let agents play all groups at the same time."""
-        assignments = [self._assigned(group, job.attempt, version) for group in groups for job in group.jobs]
+    def played(self, groups: Sequence[Group], step: int) -> list[PlayedGroup]:
+        """Let agents play all groups at the same time; `step` numbers their sessions."""
+        assignments = [self._assigned(group, job.attempt, step) for group in groups for job in group.jobs]
         records = self._play(assignments)
         ended = iter([self._ended(assignment, record) for assignment, record in zip(assignments, records, strict=True)])
         return [PlayedGroup(group, [next(ended) for _ in range(group.size)]) for group in groups]
@@ -76,9 +76,9 @@ class OutsideRollouts:
     def close(self) -> None:
         """Do nothing: the caller owns the gateway and the agents."""
 
-    def _assigned(self, group: Group, attempt: int, version: int) -> Assignment:
+    def _assigned(self, group: Group, attempt: int, step: int) -> Assignment:
         played = SessionTask(self._env_id, group.task.id, group.seed, group.training_step)
-        return Assignment(group.task, group.seed, self._gateway.session(f"v{version}-{attempt}", played))
+        return Assignment(group.task, group.seed, self._gateway.session(f"v{step}-{attempt}", played))
 
     def _ended(self, assignment: Assignment, record: Trajectory | None) -> Trajectory:
         session = assignment.session

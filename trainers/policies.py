@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
@@ -25,18 +27,32 @@ from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
-from agentgym.trainers.logbook.records import last_checkpoint
-from agentgym.trainers.precision import evaluation_dtype, training_dtype
+from agentgym.trainers.precision import count_weights, evaluation_dtype, training_dtype
+from agentgym.trainers.run_folder import keep_start, last_checkpoint, start_of
 from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from agentgym.trainers.versions import commit_of
 from agentgym.trainers.vllm.policy import VLLMPolicy
-from agentgym.trainers.warm_start import Goal, Own, Pretrained, Progress, WarmStart, no_progress, warm_started, words_of
+from agentgym.trainers.warm_start import (
+    Goal,
+    Own,
+    Pretrained,
+    Progress,
+    WarmStart,
+    load_warm,
+    no_progress,
+    warm_started,
+    words_of,
+)
 
 TRAINED = "agentgym.json"
 """Name of the file with the environment, arguments and dialect of a model trained here, in the model's folder."""
 
+
+_OF_MODELS = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
+"""Suffixes of the files that determine a model and its tokenizer."""
+_READ = 2**20
 
 LONGEST = 8_192
 """Default limit of a conversation, in tokens."""
@@ -241,21 +257,65 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
     return sorted({tokenizer.eos_token_id, *ends} - {None})
 
 
-def load_model(config: TrainConfig, progress: Progress = no_progress) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` for a run, after its warm start. Raises `UsageError` if loading fails."""
+def load_model(
+    config: TrainConfig, progress: Progress = no_progress, *, run_folder: Path | None = None
+) -> tuple[Any, Any]:
+    """Return `(model, tokenizer)` for a run, after its warm start.
+
+    Args:
+        config: The settings of the run.
+        progress: Called during long operations.
+        run_folder: Keeps the warm-started model of a new run, and provides that of a resumed one.
+
+    Raises:
+        UsageError: Loading fails.
+    """
+
+    dtype = torch.float32 if config.model == TINY else training_dtype(config.bf16, config.lora_rank)
 
     def load() -> tuple[Any, Any]:
-        dtype = training_dtype(config.bf16, config.lora_rank)
         return load_checkpoint(config.model, dtype, progress=progress)
 
     transformers_logging.disable_progress_bar()  # we show our own
     if config.model != TINY and not config.is_warm_started:
         return load()
+    if run_folder is not None and config.resume:
+        return load_warm(start_of(run_folder), dtype)
     early = replace(config, use_vllm=False)  # before vLLM has an engine
-    slots = 64
-    return warm_started(
-        warm_start_of(config), progress, lambda model, tokens: policy_of(early, model, tokens, slots), load
-    )
+    slots, settings = 64, warm_start_of(config)
+    warm = warm_started(settings, progress, lambda model, tokens: policy_of(early, model, tokens, slots), load)
+    if run_folder is not None and PartialState().is_main_process:
+        keep_start(run_folder, settings.folder)
+    return warm
+
+
+def weights_of(config: TrainConfig) -> int:
+    """Return the number of weights of a run's model, without loading it. Raises `UsageError` if it does not exist."""
+    if config.model == TINY:
+        return _shape_of(config).weights
+    with explained(config.model):
+        _, base, own = _layers_of(*_source_of(config.model))
+        return count_weights(AutoConfig.from_pretrained(base, **own))
+
+
+def model_state(config: TrainConfig) -> str:
+    """Return a hash of a pretrained model's commit, and of the names, sizes, first and last bytes of its files.
+
+    Raises:
+        UsageError: The model does not exist.
+    """
+    with explained(config.model):
+        source, options = _source_of(config.model)
+        adapters, base, own = _layers_of(source, options)
+        digest = hashlib.sha256(repr(commit_of(AutoConfig.from_pretrained(base, **own))).encode())
+        for path in sorted(path for place in (*adapters, base) for path in Path(place).glob("*")):
+            if path.suffix in _OF_MODELS:
+                size = path.stat().st_size
+                with path.open("rb") as file:
+                    ends = [file.read(_READ)]
+                    file.seek(max(0, size - _READ))
+                    digest.update(b"".join([f"{path.name}/{size}/".encode(), *ends, file.read()]))
+    return digest.hexdigest()[:16]
 
 
 def load_checkpoint(

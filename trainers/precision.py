@@ -29,7 +29,7 @@ def evaluation_dtype(model: str, device: str, **options: Any) -> torch.dtype:
     own = getattr(config, "dtype", None) or torch.float32
     if own == torch.float16 and device == "cuda":
         return own
-    if own == torch.float32 and _weights(config) < _SMALL:
+    if own == torch.float32 and count_weights(config) < _SMALL:
         return own
     if _is_bfloat16_fast(device):
         return torch.bfloat16
@@ -50,7 +50,8 @@ def training_dtype(bf16: bool, lora_rank: int) -> torch.dtype:
     return torch.bfloat16 if bf16 and lora_rank else torch.float32
 
 
-def _weights(config: Any) -> int:
+def count_weights(config: Any) -> int:
+    """Return the number of weights of a model with this configuration (transformers), without loading it."""
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(config).num_parameters()
 

@@ -39,6 +39,12 @@ class TinyShape:
     feed_forward: int = 384
     context: int = 1024
 
+    @property
+    def weights(self) -> int:
+        """Number of weights, without those of norms."""
+        per_layer = 4 * self.hidden**2 + 3 * self.hidden * self.feed_forward
+        return self.vocabulary * self.hidden + self.layers * per_layer
+
 
 def tiny_tokenizer(texts: Iterable[str], vocabulary: int, *, constants: Iterable[str] = ()) -> PreTrainedTokenizerFast:
     """Return a byte-level BPE tokenizer learned from `texts`; it can encode any text.

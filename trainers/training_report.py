@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -15,8 +16,11 @@ from agentgym.eval.evaluation import Summary
 from agentgym.eval.summary import print_errors
 from agentgym.rollout.fitness import why_barren
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.logbook.progress import draw_curve
+from agentgym.trainers.logbook.card import write_card
+from agentgym.trainers.logbook.curve import draw_curve
 from agentgym.trainers.logbook.records import read_metrics
+from agentgym.trainers.logbook.verdict import verdict_on
+from agentgym.trainers.run_folder import SUMMARY
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,13 @@ class TrainResult:
 def report(config: TrainConfig, result: TrainResult, console: Console) -> None:
     """Write the report and print a summary."""
     folder, before, after = result.folder, result.before, result.after
-    summary = {"before": before.to_dict(), "after": after.to_dict(), "minutes": result.minutes}
-    (folder / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
+    lines = list(read_metrics(folder / "metrics.jsonl"))
+    played_before, played_after = (read_jsonl(folder / f"eval-{when}.jsonl") for when in ("before", "after"))
+    verdict = verdict_on(config, played_before, played_after, lines)
+    results = {"before": before.to_dict(), "after": after.to_dict()}
+    summary = {**results, "verdict": verdict.to_dict(), "minutes": result.minutes}
+    (folder / SUMMARY).write_text(json.dumps(summary, indent=1), encoding="utf-8")
+    write_card(folder / "model", config, config.steps, {"before training": before, "after training": after})
     finished = [t for t in read_jsonl(folder / "eval-after.jsonl") if not t.failed]
     samples = [*[t for t in finished if t.success][:2], *[t for t in finished if not t.success][:1]]
     write_jsonl(folder / "samples.jsonl", samples)
@@ -46,16 +55,16 @@ def report(config: TrainConfig, result: TrainResult, console: Console) -> None:
             print_errors(evaluation, console)
         if (why := why_barren(evaluation.sampled_tokens, evaluation.format_error_rate)) is not None:
             console.print(f"[bold red]The evaluation {when} training says nothing about the model:[/] {why}.")
-    curve = _draw(config, result, console)
+    console.print(verdict.text, markup=False, highlight=False, soft_wrap=True)
+    curve = _draw(config, result, lines, console)
     console.print(f"{curve}metrics: {folder / 'metrics.jsonl'}   model: {folder / 'model'}")
 
 
-def _draw(config: TrainConfig, result: TrainResult, console: Console) -> str:
+def _draw(config: TrainConfig, result: TrainResult, lines: list[dict[str, Any]], console: Console) -> str:
     """Draw the learning curve and return where it is. If the plot fails, the run keeps its results."""
     path, held_out = result.folder / "curve.png", (result.before.overall, result.after.overall)
     title = f"{config.env}, {config.model}, credit: {config.credit.value}"
     try:
-        lines = list(read_metrics(result.folder / "metrics.jsonl"))
         draw_curve(path, {title: lines}, {title: held_out}, title)
     except Exception as error:
         console.print(f"[yellow]Could not draw the curve[/] ({describe(error)}); all other results are written.")

@@ -23,20 +23,21 @@ from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
-from agentgym.trainers.logbook.progress import RunProgress, batch_metrics
+from agentgym.trainers.logbook.card import write_card
+from agentgym.trainers.logbook.metrics import batch_metrics
+from agentgym.trainers.logbook.progress import RunProgress
 from agentgym.trainers.logbook.records import MarkComplete, TrajectoryLog, recorded_positions
 from agentgym.trainers.logbook.run_log import RunLog
 from agentgym.trainers.policies import describe_training, policy_of
+from agentgym.trainers.run_folder import Continued, step_of
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs
-from agentgym.trainers.training_setup import steps_in
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
     eval_split_of,
     failures_of,
     grpo_config,
     limits_of,
-    optimizer_steps,
     peft_config,
     refuse_sharded,
 )
@@ -114,12 +115,12 @@ class TrainingRun:
             limits_of(config),
             refill_rounds=config.refill_rounds,
             seed=config.seed,
-            updates_per_step=optimizer_steps(config),
             workers=config.placed,
             failures=failures_of(config),
         )
         self._log = RunLog(config, progress)
         self._trajectories: TrajectoryLog | None = None
+        self._before: Summary | None = None
         self._barren = 0
         """Consecutive turns that could not be read."""
         with trl_engine(config, model, tokenizer):
@@ -133,7 +134,7 @@ class TrainingRun:
                 credit=credit,
                 on_batch=self._on_batch,
                 on_scores=self._on_scores if config.record_logprobs else None,
-                callbacks=[MarkComplete(self._describe)],
+                callbacks=[MarkComplete(lambda folder: self._describe(folder, step_of(folder)))],
             )
         # Runs before the callbacks that log elsewhere, so that they see what it adds.
         self._trainer.callback_handler.callbacks.insert(0, self._log)
@@ -149,14 +150,22 @@ class TrainingRun:
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
         return policy_of(self._config, model, self._tokenizer, slots=min(self._config.max_in_flight, 128))
 
-    def train(self, checkpoint: Path | None) -> None:
-        """Train, starting from the checkpoint if there is one, and save the trained model."""
-        done = steps_in(checkpoint, self._config)
+    def train(self, run: Continued, before: Summary) -> None:
+        """Train, starting from the run's checkpoint if there is one, and save the trained model.
+
+        Args:
+            run: The run.
+            before: The evaluation before training, for the model cards of checkpoints.
+        """
+        self._before, checkpoint = before, run.checkpoint
         if PartialState().is_main_process:
-            self._log.open(resume_at=done if checkpoint else None)
-            self._trajectories = TrajectoryLog(self._config.folder, self._credit.mode, resume_at=done)
+            self._log.open(resume_at=run.step if checkpoint else None)
+            self._trajectories = TrajectoryLog(self._config.folder, self._credit.mode, resume_at=run.step)
         try:
-            self._trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+            if checkpoint is None:
+                self._trainer.train()
+            else:
+                self._trainer.resume(checkpoint)
         except torch.OutOfMemoryError as error:
             raise UsageError(
                 f"out of memory: {str(error).splitlines()[0]} Lower micro_batch or context, or set "
@@ -168,13 +177,14 @@ class TrainingRun:
         final = self._config.folder / "model"
         self._trainer.save_model(str(final))
         if self._trainer.is_world_process_zero():
-            self._describe(final)
+            self._describe(final, self._config.steps)
 
-    def _describe(self, folder: Path) -> None:
-        """Record the run's environment in a model's folder, so that evaluations use the same one."""
+    def _describe(self, folder: Path, step: int) -> None:
+        """Record the run's environment in a model's folder, for evaluations, and write its card."""
         describe_training(folder, self._factory.env_id, self._factory.kwargs)
+        write_card(folder, self._config, step, {"before training": self._before})
 
-    def _on_batch(self, batch: SampledBatch, updates: int) -> None:
+    def _on_batch(self, batch: SampledBatch, step: int) -> None:
         """Log a batch as it was sampled, before any group was replaced."""
         numbers = batch.numbers
         metrics = batch_metrics(numbers, self._credit)

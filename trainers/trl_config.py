@@ -82,7 +82,7 @@ def failures_of(config: TrainConfig) -> Failures:
 
 
 def optimizer_steps(config: TrainConfig) -> int:
-    """Return the optimizer updates per step; TRL calls each of them a step."""
+    """Return the updates of the weights per step."""
     return config.updates_per_step * config.epochs_per_step
 
 

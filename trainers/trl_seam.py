@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
+from transformers import TrainerCallback, TrainerState
 
 # Reason: `rollout_func` is marked as experimental, and TRL warns of it in every run. Unnecessary once it is stable.
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -22,6 +24,9 @@ from trl.trainer import grpo_trainer
 from trl.trainer.grpo_config import GRPOConfig as GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from agentgym.trainers.run_folder import step_of
+
+_STATE = "trainer_state.json"
 _NO_LABEL = -100
 _ENGINE_CLASS = "LLM"
 _SKIPS_UNLABELLED = "_use_triton"
@@ -38,6 +43,77 @@ class TokenGRPOTrainer(GRPOTrainer):
         self._loss_inputs: dict[str, Any] | None = None
         score_labels_only()
         super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
+        self._report_steps()
+
+    # Steps and updates. TRL counts each update of the weights as a step, here a step is a batch of trajectories.
+
+    @property
+    def updates(self) -> int:
+        """Number of updates of the weights so far; TRL's `global_step`."""
+        return self.state.global_step
+
+    @property
+    def updates_per_step(self) -> int:
+        """Updates of the weights that learn from one batch of trajectories."""
+        args: Any = self.args
+        return args.num_iterations * args.steps_per_generation // args.gradient_accumulation_steps
+
+    @property
+    def step(self) -> int:
+        """Number of completed steps: batches of trajectories that the weights have learned from."""
+        return self.updates // self.updates_per_step
+
+    @contextmanager
+    def _counted_in_steps(self) -> Iterator[None]:
+        """Let TRL's counter show steps."""
+        updates = self.updates
+        self.state.global_step = self.step
+        try:
+            yield
+        finally:
+            self.state.global_step = updates
+
+    def _report_steps(self) -> None:
+        """Let the callbacks for saved checkpoints see steps, as their folders are named."""
+        handler: Any = self.callback_handler
+        report = handler.on_save
+
+        def on_save(*args: Any) -> Any:
+            with self._counted_in_steps():
+                return report(*args)
+
+        handler.on_save = on_save
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log to TRL's history and to TensorBoard and the like, by step."""
+        with self._counted_in_steps():
+            super().log(logs, start_time)
+
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        # Reason: TRL names the folder of a checkpoint after its counter, and has no setting for the name.
+        # Unnecessary once it has.
+        with self._counted_in_steps():
+            super()._save_checkpoint(*args, **kwargs)
+
+    def resume(self, checkpoint: Path) -> None:
+        """Train from a checkpoint on, with the settings of this trainer instead of those in the checkpoint."""
+        # Reason: TRL prefers the learning rate, the weight decay and the intervals of a checkpoint to its own settings,
+        # and continues its count of updates. Unnecessary once its own settings count.
+        args: Any = self.args
+        path = checkpoint / _STATE
+        if self.is_world_process_zero():
+            state = TrainerState.load_from_json(str(path))
+            state.global_step = step_of(checkpoint) * self.updates_per_step
+            state.logging_steps, state.save_steps = args.logging_steps, args.save_steps
+            unfinished = path.with_suffix(".tmp")
+            state.save_to_json(str(unfinished))
+            unfinished.replace(path)
+        self.accelerator.wait_for_everyone()
+        self.add_callback(_OwnSettings())
+        self.train(resume_from_checkpoint=str(checkpoint))
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Write nothing: TRL's card says little about a model, and the run writes one (`logbook.card`)."""
 
     # Hooks.
 
@@ -102,6 +178,23 @@ class TokenGRPOTrainer(GRPOTrainer):
         if self._loss_inputs is not None:
             self.use_logprobs(self._loss_inputs, scores[0].detach())
         return scores
+
+
+class _OwnSettings(TrainerCallback):
+    """Gives an optimizer that was loaded from a checkpoint the settings of its trainer."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        optimizer = kwargs["optimizer"]
+        schedule = getattr(kwargs["lr_scheduler"], "scheduler", kwargs["lr_scheduler"])  # within accelerate's
+        if not hasattr(schedule, "lr_lambdas"):
+            return  # DeepSpeed keeps its own
+        schedule.last_epoch = state.global_step
+        schedule.base_lrs = [args.learning_rate] * len(schedule.base_lrs)
+        decays = (args.weight_decay, 0.0)  # of matrices, and of biases and norms
+        for group, factor, decay in zip(optimizer.param_groups, schedule.lr_lambdas, decays, strict=False):
+            group["initial_lr"], group["weight_decay"] = args.learning_rate, decay
+            group["lr"] = args.learning_rate * factor(state.global_step)
+        schedule._last_lr = [group["lr"] for group in optimizer.param_groups]  # the one that the next log shows
 
 
 def loss_mask(batch: Mapping[str, Any]) -> torch.Tensor:

@@ -14,7 +14,7 @@ no such task, split or manifest entry
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 _PREFIX = "errors/"
@@ -124,7 +124,19 @@ class BrokenTask(TaskError):
 
 def require(module: str, extra: str) -> None:
     """Raise `MissingExtra` with the install command unless `module` can be imported."""
+    require_all([(module, extra)])
+
+
+def require_all(modules: Iterable[tuple[str, str]]) -> None:
+    """Raise `MissingExtra` with one install command unless all modules can be imported.
+
+    Args:
+        modules: Names of modules, each with the extra that installs it.
+    """
     from importlib.util import find_spec
 
-    if find_spec(module) is None:
-        raise MissingExtra(f"{module!r} is not installed; run: pip install 'agentgym-suite[{extra}]'")
+    missing = {module: extra for module, extra in modules if find_spec(module) is None}
+    if missing:
+        names, extras = ", ".join(map(repr, missing)), ",".join(dict.fromkeys(missing.values()))
+        verb = "is" if len(missing) == 1 else "are"
+        raise MissingExtra(f"{names} {verb} not installed; run: pip install 'agentgym-suite[{extras}]'")

@@ -22,7 +22,7 @@ from rich.progress import (
 
 from agentgym.base.components import TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.base.console import console, stdout_to_stderr
-from agentgym.base.errors import AgentGymError, UsageError, require
+from agentgym.base.errors import AgentGymError, UsageError, require, require_all
 from agentgym.base.loading import load_named
 from agentgym.base.output_files import check_file
 from agentgym.check.constants import Constant, baseline
@@ -36,7 +36,7 @@ from agentgym.core.task import TEST, Task, default_split
 from agentgym.core.task_files import with_defaults
 from agentgym.eval.evaluation import OnProgress, Summary, evaluate, evaluate_async, print_summary
 from agentgym.eval.human import HumanPolicy, Stopped
-from agentgym.eval.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
+from agentgym.eval.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of, modules_for
 from agentgym.eval.results.entry import Entry
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.rollout.feedback import TypedFeedback
@@ -128,6 +128,11 @@ def evaluated(
     """
     if request.out is not None:
         check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
+    require_all([*class_of(request.env).packages(request.env_kwargs).items(), *modules_for(request.policy)])
+    if (other := other_model(request.search, request.feedback)) is not None:
+        require_all(modules_for(other))
+    if request.workers.partition(":")[0] == "ray":
+        require("ray", "ray")
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
     tasks = tasks_of(factory, request)
     policy = _policy(factory, _request_for(request, request.policy), progress, load, label)
@@ -277,7 +282,7 @@ def progress_bars() -> Progress:
     return Progress(*columns, console=shown_on, transient=True, disable=not shown_on.is_terminal)
 
 
-def _preparation(progress: Progress, label: str | None) -> Callable[[str, int, int], None]:
+def _preparation(progress: Progress, label: str | None) -> Callable[..., None]:
     """Return a callback that shows the preparation of a policy: a bar, or a line in a log.
 
     Training the tiny model takes minutes, and without a line in the log the command seems to hang. Steps without
@@ -286,12 +291,12 @@ def _preparation(progress: Progress, label: str | None) -> Callable[[str, int, i
     bars: dict[str, TaskID] = {}
     begin = "" if label is None else f"{label}: "
 
-    def show(what: str, done: int, of: int) -> None:
+    def show(what: str, done: int, of: int, note: str = "") -> None:
         if what not in bars:
             bars[what] = progress.add_task(f"{begin}{what}", total=of, note="")
             if progress.disable and of > 1:
                 progress.console.print(f"{begin}{what} …", markup=False, highlight=False, soft_wrap=True)
-        progress.update(bars[what], completed=done, total=of)
+        progress.update(bars[what], completed=done, total=of, note=note)
 
     return show
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -168,7 +167,7 @@ def run_suites(request: SuitesRequest) -> SuitesReport:
         _play_all(pairs, request, report, None)
         return report
     try:
-        with folder.running(["agentgym", *sys.argv[1:]]):
+        with folder.running():
             _play_all(pairs, request, report, folder)
             _compare(report, folder, request.policies)
     except KeyboardInterrupt:

@@ -225,7 +225,7 @@ class Generation:
     finish: Finish
     """Whether the model ended its turn, or hit the token limit or the time limit."""
     version: int = 0
-    """Number of weight updates of the policy when it sampled the turn."""
+    """Version of the weights that sampled the turn: in training, the number of steps that they have learned from."""
     queued_s: float | None = field(default=None, compare=False)
     """Seconds that the request waited before its first pass, if known."""
 

@@ -91,7 +91,7 @@ class Tokens:
     logprobs: list[float] = field(default_factory=list)
     """Log-probabilities under the sampling policy; 0.0 where the mask is 0."""
     versions: list[int] = field(default_factory=list)
-    """Number of weight updates of the sampling policy; -1 where the mask is 0."""
+    """Version of the weights that sampled each token (`Generation.version`); -1 where the mask is 0."""
 
     def append_sampled(self, ids: list[int], logprobs: list[float], version: int) -> tuple[int, int]:
         """Append sampled tokens; return their span."""

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import aclosing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from agentgym.core.task import Task
 from agentgym.core.trajectory import BEGINNING, Trajectory, write_jsonl
 from agentgym.eval.results.entry import Entry, entry_of
 from agentgym.eval.results.index import StoredTrajectories, TrajectoryIndex
+from agentgym.eval.results.provenance import recorded
 from agentgym.eval.results.resume import Continuation
 from agentgym.eval.summary import Rate, Summary, print_summary, summarize, summarize_entries
 from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, rollouts
@@ -67,8 +68,8 @@ def evaluate(
         policy: The policy to evaluate.
         tasks: The tasks to evaluate it on.
         attempts: Trajectories per task.
-        out: JSONL file to which finished trajectories are appended. Trajectories already in it are not run again,
-            except failed ones. A file written with other arguments is refused.
+        out: JSONL file to which finished trajectories are appended; `OUT.run` records the command. Trajectories already
+            in it are not run again, except failed ones. A file written with other arguments is refused.
         limits: Limits of each rollout.
         seed: Random seed of environments and policies.
         on_progress: Called after each trajectory, including those already in `out`.
@@ -142,7 +143,7 @@ class _Evaluation:
         self._factory, self._policy, self._data = factory, policy, data
         out = None if out is None else out.absolute()  # an environment may change the working directory
         self._out = out
-        self._jobs = evaluation_jobs(tasks, attempts, seed)
+        self._seed, self._jobs = seed, evaluation_jobs(tasks, attempts, seed)
         self._report = on_progress or (lambda entry, done, total: None)
         self._entries: dict[str, Entry] = {}
         if out is not None:
@@ -154,9 +155,9 @@ class _Evaluation:
 
     @contextmanager
     def open(self) -> Iterator[list[Job]]:
-        """Lock the file, if there is one, and provide the unfinished jobs."""
+        """Lock the file, if there is one, record the command, and provide the unfinished jobs."""
         out = self._out
-        with nullcontext() if out is None else held(out):
+        with nullcontext() if out is None else held(out), self._recorded():
             if out is not None and out.is_file():
                 self._index = TrajectoryIndex(out)
                 mend_last_line(out, BEGINNING)  # raises before the first episode is played for nothing
@@ -168,6 +169,10 @@ class _Evaluation:
             finally:
                 if self._index is not None:
                     self._index.save()
+
+    def _recorded(self) -> AbstractContextManager[None]:
+        """Record the provenance of the file; pipes and devices have no folder for that."""
+        return recorded(self._out, seed=self._seed) if self._out is not None and self._out.is_file() else nullcontext()
 
     def _finished(self) -> dict[str, Entry]:
         """Return the entries of the jobs that need not run again."""

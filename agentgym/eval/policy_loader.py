@@ -106,6 +106,16 @@ def has_weights(name: str) -> bool:
     return model in (TINY, SMOLLM2) or is_here or _PUBLIC_NAME.fullmatch(model) is not None
 
 
+def modules_for(name: str) -> list[tuple[str, str]]:
+    """Return the modules that a policy needs beyond the base requirements, each with the extra that installs it."""
+    if is_endpoint(name):
+        return [("aiohttp", "endpoint")]
+    if not has_weights(name):
+        return []
+    with_vllm = [("aiohttp", "endpoint") if split_vllm(name)[1] else ("vllm", "vllm")] if name.startswith(_VLLM) else []
+    return [("torch", "train"), *with_vllm]
+
+
 def model_of(name: str) -> str:
     """Return the model in a policy's name, without the sampling backend."""
     return split_vllm(name)[0]

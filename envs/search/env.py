@@ -44,6 +44,7 @@ from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.procedural import Wording
 from agentgym.tasks.search import SearchTasks
 from agentgym.tools.index import Hit, Index, NoSuchDocument, Page
+from agentgym.tools.index.store import EXTRAS
 
 if TYPE_CHECKING:
     from agentgym.eval.suites.doctor import AnswerCase, Doubt
@@ -246,6 +247,11 @@ class SearchEnv(Env):
         self._page_chars = between("page_chars", page_chars, 50, 100_000)
         self._style = one_of("solution_style", solution_style, ("full", "short"))
         self._begin()
+
+    @classmethod
+    def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
+        """See `Env.packages`."""
+        return dict([EXTRAS[kwargs["backend"]]]) if kwargs.get("backend") in EXTRAS else {}
 
     @classmethod
     def default_tasks(cls) -> TaskSource:

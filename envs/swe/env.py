@@ -263,6 +263,11 @@ class SWEEnv(Env):
         self._tests_run = self._lost = False
 
     @classmethod
+    def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
+        """See `Env.packages`."""
+        return {"pytest": "swe"}
+
+    @classmethod
     def default_tasks(cls) -> TaskSource:
         """Return the bundled tasks about bugs."""
         return BundledSWETasks()

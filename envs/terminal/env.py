@@ -241,6 +241,11 @@ class TerminalEnv(Env):
         self._lost = False
 
     @classmethod
+    def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
+        """See `Env.packages`."""
+        return {"docker": "docker"}
+
+    @classmethod
     def default_tasks(cls) -> TaskSource:
         """Raise `UsageError`: the tasks are folders."""
         raise UsageError("this environment has no tasks of its own; pass folder=..., a folder of Harbor tasks")

@@ -111,6 +111,11 @@ class BrowserEnv(BrowserTools):
             raise UsageError(f"max_sessions must be at least 1, not {max_sessions!r}")
         self._max_sessions = self.max_concurrent = max_sessions
 
+    @classmethod
+    def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
+        """See `Env.packages`."""
+        return {"playwright": "web"}
+
     def release(self) -> None:
         """Release the browser context."""
         self._leave()

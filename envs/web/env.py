@@ -256,6 +256,11 @@ class WebEnv(BrowserEnv):
         self._next_step = 0
 
     @classmethod
+    def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
+        """See `Env.packages`."""
+        return {**super().packages(kwargs), **dict.fromkeys(("jinja2", "starlette", "uvicorn"), "web")}
+
+    @classmethod
     def default_tasks(cls) -> TaskSource:
         """Return tasks on all bundled sites, of all levels."""
         return WebTasks()

@@ -224,7 +224,7 @@ def test_two_evaluations_do_not_write_into_one_file(tmp_path: Path, holder: subp
     assert policy.played == 0
     holder.communicate()
     assert evaluate(GUESS, policy, TASKS, out=out).success == 1.0
-    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.jsonl", "t.jsonl.run"]
 
 
 @pytest.mark.real

@@ -96,12 +96,12 @@ def test_no_two_trajectories_of_a_step_are_drawn_alike_even_on_several_processes
     assert len({*first.sessions, *other.sessions}) == 8
 
 
-def test_the_training_step_counts_batches_not_weight_updates():
-    batch = rollouts(Guesser(), refill_rounds=1, updates_per_step=4)
-    steps = [
-        {t.training_step for t in batch(rows(5, 3), version, training=True).trajectories} for version in (0, 4, 12)
-    ]
+def test_episodes_and_weights_are_of_the_step_of_their_batch():
+    policy = Guesser()
+    batch = rollouts(policy, refill_rounds=1)
+    steps = [{t.training_step for t in batch(rows(5, 3), step, training=True).trajectories} for step in (0, 1, 3)]
     assert steps == [{0}, {1}, {3}]
+    assert policy.versions == [0, 1, 3]
 
 
 def test_evaluation_replaces_nothing_and_is_at_no_step_of_training():

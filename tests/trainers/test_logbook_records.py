@@ -14,14 +14,8 @@ from agentgym.core.trajectory import Trajectory, Turn, read_jsonl
 from agentgym.envs.guess import GuessEnv
 from agentgym.eval.results.annotations import Annotations
 from agentgym.trainers.credit import Credit, CreditMode, group_numbers
-from agentgym.trainers.logbook.records import (
-    COMPLETE,
-    MetricsFile,
-    TrajectoryLog,
-    last_checkpoint,
-    read_metrics,
-    recorded_positions,
-)
+from agentgym.trainers.logbook.records import MetricsFile, TrajectoryLog, read_metrics, recorded_positions
+from agentgym.trainers.run_folder import COMPLETE, last_checkpoint
 from agentgym.trainers.scores import TrainerLogprobs
 from tests.rows import each_row
 

@@ -91,5 +91,5 @@ def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
     assert "held-out success before" in first.stdout
     again = run(*words)
     assert again.exit_code == 2
-    assert "continue it with --resume" in again.stderr
+    assert "continue it with `agentgym train --resume --output-dir run`" in again.stderr
     assert run(*words, "--resume").exit_code == 0

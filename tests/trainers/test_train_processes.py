@@ -18,7 +18,8 @@ from rich.console import Console
 
 from agentgym.core.trajectory import read_jsonl
 from agentgym.trainers.config import TrainConfig, load_config, to_dict
-from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
+from agentgym.trainers.logbook.records import read_metrics
+from agentgym.trainers.run_folder import last_checkpoint, step_of
 from agentgym.trainers.train import train
 from tests.stopped import HANG_S, command
 from tests.trainers.test_train_command import option
@@ -50,7 +51,7 @@ def test_a_killed_run_loses_only_the_steps_since_its_last_checkpoint(small: Any)
     assert not (Path("run") / "model").exists()
     checkpoint = last_checkpoint(Path("run"))
     assert checkpoint is not None
-    done = int(checkpoint.name.rpartition("-")[2]) // 2
+    done = step_of(checkpoint)
     before = list(read_metrics(Path("run") / "metrics.jsonl"))[:done]
     config.resume = True
     train(config, Console(file=io.StringIO()))
@@ -105,7 +106,8 @@ def test_an_interrupted_run_leaves_nothing_and_goes_on_from_its_checkpoint(small
         training.press(signal.SIGINT)
         status, output = training.ended()
         assert (status, training.left()) == (130, [])
-    advice = "The run in run has a checkpoint of step 1 of 2; the same command with --resume continues from it."
+    command_line = "agentgym train --resume --output-dir run"
+    advice = f"The run in run has a checkpoint of step 1 of 2; `{command_line}` continues from it."
     assert output.endswith(f"{advice}\nInterrupted.\n")
     assert "Traceback" not in output
     assert not Path("run/.lock").exists()

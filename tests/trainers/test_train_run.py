@@ -24,9 +24,11 @@ from agentgym.base.output_files import held
 from agentgym.cli.app import app
 from agentgym.core.trajectory import read_jsonl
 from agentgym.eval.results.annotations import Annotations
+from agentgym.eval.results.provenance import runs_in
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.policies import load_checkpoint
+from agentgym.trainers.run_folder import recorded_config, step_of
 from agentgym.trainers.train import train
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -78,15 +80,34 @@ def test_a_run_writes_its_records(small: Any, checkpoint: Path, sampled_from: An
     assert sampled_from(checkpoint, before) < 1e-4
     assert sampled_from(run / "model", after) < 1e-4 < 1e-2 < sampled_from(checkpoint, after)
     summary = json.loads((run / "summary.json").read_text())
-    assert set(summary) >= {"before", "after", "minutes"}
+    assert set(summary) >= {"before", "after", "minutes", "verdict"}
     assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert 1 <= len(list(read_jsonl(run / "samples.jsonl"))) <= 3
     recorded = list(read_jsonl(run / "trajectories.jsonl"))
     assert sorted({t.training_step for t in recorded if t.training_step is not None}) == [0, 1, 2, 3]
     assert all("credit" in Annotations(run / "trajectories.jsonl").of(t.id, t.training_step) for t in recorded)
     [events] = {path.parent for path in run.rglob("events.out.tfevents*")}
-    tags = EventAccumulator(str(events)).Reload().Tags()["scalars"]
-    assert {"train/loss", "train/agentgym/success", "train/agentgym/kl_to_start"} <= set(tags)
+    board = EventAccumulator(str(events)).Reload()
+    assert {"train/loss", "train/agentgym/success", "train/agentgym/kl_to_start"} <= set(board.Tags()["scalars"])
+    assert [event.step for event in board.Scalars("train/loss")] == [1, 2, 3, 4]
+    assert {path.name for path in run.glob("checkpoint-*")} == {f"checkpoint-{step}" for step in (1, 2, 3, 4)}
+    assert {version for t in recorded if t.tokens for version in t.tokens.versions} == {-1, 0, 1, 2, 3}
+    [row] = runs_in(run / "run.json")
+    assert (row["seed"], row["from_step"], row["changes"]) == (0, 0, {})
+    assert summary["verdict"]["suggestion"] in output
+    assert not (run / "README.md").exists()
+    card = (run / "model" / "README.md").read_text()
+    expected = (
+        "letters_env:LettersEnv",
+        "4 of 2 groups of 4",
+        "| before training | ",
+        "| after training | ",
+        "Python 3",
+    )
+    assert [text for text in expected if text not in card] == []
+    assert "license" not in card
+    assert str(checkpoint.parent) not in card.partition("Trained by:")[0]
+    assert "| after training" not in (run / "checkpoint-2" / "README.md").read_text()
     assert "held-out success before" in output
     assert load_config(str(run / "config.yaml")) == config
 
@@ -132,9 +153,9 @@ def interrupted(whole: Path, into: Path, after: int) -> None:
     """Make what a kill after some steps leaves: later records, and a checkpoint that was being written."""
     shutil.copytree(whole, into)
     for folder in into.glob("checkpoint-*"):
-        if int(folder.name.rpartition("-")[2]) > 2 * after:
+        if step_of(folder) > after:
             shutil.rmtree(folder)
-    half = into / f"checkpoint-{2 * after + 2}"
+    half = into / f"checkpoint-{after + 1}"
     half.mkdir()
     (half / "trainer_state.json").write_text("{")
     shutil.rmtree(into / "model")
@@ -149,8 +170,10 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(small: Any, lette
     in_all = list(letters.started)
     interrupted(Path("whole"), Path("cut"), after=2)
     letters.started.clear()
-    go(small(output_dir="cut", resume=True))
-    again = letters.started
+    # Nothing but the folder: neither the model, nor the seed, nor any other setting.
+    result = CliRunner().invoke(app, ["train", "--resume", "--output-dir", "cut"])
+    assert result.exit_code == 0, result.output
+    again = [task for task in letters.started if int(task.rpartition("/")[2]) < 2**30]  # without those of the estimate
     # The evaluation before training is not run again; that after it is, after the last two steps.
     assert sorted(again) == sorted(in_all[-6 - 2 * 8 :])
     assert [line["step"] for line in lines(Path("cut"))] == [1, 2, 3, 4]
@@ -158,27 +181,61 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(small: Any, lette
     assert same_weights(Path("whole"), Path("cut"))
 
 
-def test_a_run_goes_on_with_other_settings_only_where_its_checkpoint_can(small: Any):
+def test_a_run_continues_with_other_settings_but_not_with_another_model_or_evaluation(small: Any):
     go(small(output_dir="run", steps=2))
     config_text = Path("run/config.yaml").read_text()
-    with pytest.raises(UsageError, match=r"updates_per_step 2 is now 1; resume with --recipe run/config.yaml"):
-        go(small(output_dir="run", steps=2, updates_per_step=1, resume=True))
+    changed = {"seed": 1, "temperature": 0.5, "env_kwargs": {"max_turns": 2}, "context": 300, "learning_rate": 0.5}
+    with pytest.raises(UsageError) as refused:
+        go(small(output_dir="run", resume=True, **changed))
+    expected = ("--seed is 0 in this run, not 1", "--temperature is 1.0 in", "--set is {} in", "--context is 256 in")
+    assert [text for text in expected if text not in str(refused.value)] == []
+    assert "--learning-rate" not in str(refused.value)
     with pytest.raises(UsageError, match="a checkpoint of step 2, beyond --steps 1"):
         go(small(output_dir="run", steps=1, resume=True))
+    output = go(small(output_dir="run", steps=4, updates_per_step=1, learning_rate=0.5, save_every=4, resume=True))
+    assert "from step 3: steps 2 → 4, learning_rate 0.01 → 0.5, updates_per_step 2 → 1, save_every 1 → 4" in output
+    # The next one continues with the latest settings; `config.yaml` keeps the first.
+    go(recorded_config(Path("run")))
     assert Path("run/config.yaml").read_text() == config_text
-    output = go(small(output_dir="run", steps=3, resume=True))
-    assert "continues with changed settings: steps 2 is now 3" in output
-    assert (Path("run") / "checkpoint-6" / "agentgym.json").is_file()
+    recorded = json.loads(Path("run/run.json").read_text())["runs"]
+    assert [(run["from_step"], run["changes"].get("steps")) for run in recorded] == [(0, None), (2, [2, 4]), (4, None)]
+    assert {path.name for path in Path("run").glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2", "checkpoint-4"}
+    metrics = lines(Path("run"))
+    assert [line["step"] for line in metrics] == [1, 2, 3, 4]
+    assert [line["learning_rate"] > 0.03 for line in metrics] == [False, False, True, True]
 
 
-def test_the_evaluation_before_training_is_repeated_only_if_settings_changed(small: Any, letters: Any):
+def test_a_run_does_not_overwrite_another_one(small: Any):
     go(small(output_dir="run", steps=1))
-    for changed, again in (({}, 0), ({"learning_rate": 1e-5}, 6)):
-        for folder in Path("run").glob("checkpoint-*"):
-            shutil.rmtree(folder)
-        letters.started.clear()
-        go(small(output_dir="run", steps=1, resume=True, **changed))
-        assert sum("/train/" not in task for task in letters.started) == again + 6
+    for folder in Path("run").glob("checkpoint-*"):
+        shutil.rmtree(folder)
+    before = Path("run/config.yaml").read_text(), Path("run/eval-before.jsonl").read_text()
+    with pytest.raises(UsageError, match="'run' already holds a run"):
+        go(small(output_dir="run", steps=2))
+    assert (Path("run/config.yaml").read_text(), Path("run/eval-before.jsonl").read_text()) == before
+
+
+def test_a_resumed_run_keeps_the_model_and_the_tokenizer_of_its_warm_start(small: Any, tmp_path: Path):
+    shape = {"tiny_hidden": 32, "tiny_layers": 1, "tiny_heads": 2, "tiny_vocabulary": 300, "dialect": "hermes"}
+    config = small(model="tiny", output_dir="run", warm_start_steps=2, warm_start_tasks=4, warm_start_batch=2, **shape)
+    go(config)
+    interrupted(Path("run"), Path("cut"), after=2)
+    shutil.rmtree(tmp_path / "cache")
+    assert CliRunner().invoke(app, ["train", "--resume", "--output-dir", "cut"]).exit_code == 0
+    assert not (tmp_path / "cache" / "tiny").exists()
+    assert_alike(Path("run"), Path("cut"))
+    shutil.rmtree("cut/start")
+    result = CliRunner().invoke(app, ["train", "--resume", "--output-dir", "cut", "--steps", "5"])
+    assert "'cut/start' is missing" in result.stderr
+
+
+def test_a_run_does_not_continue_on_another_base_model(small: Any, checkpoint: Path):
+    go(small(output_dir="run", steps=1))
+    with (checkpoint / "model.safetensors").open("rb+") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"\0\0\0\1")
+    with pytest.raises(UsageError, match="the files of its model have changed"):
+        go(small(output_dir="run", steps=2, resume=True))
 
 
 def test_two_runs_do_not_write_into_one_folder(small: Any):

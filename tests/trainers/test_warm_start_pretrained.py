@@ -22,6 +22,7 @@ from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.policies import load_checkpoint, load_model, make_policy, warm_start_of
 from agentgym.trainers.warm_start.examples import NO_LOSS, examples, rendered
 from agentgym.trainers.warm_start.making import recorded, solutions, successes
+from agentgym.trainers.warm_start.settings import no_progress
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -37,7 +38,7 @@ class Reports:
         self.seen: dict[str, int] = {}
         self._stop_at = stop_at
 
-    def __call__(self, what: str, done: int, of: int) -> None:
+    def __call__(self, what: str, done: int, of: int, note: str = "") -> None:
         self.seen[what] = done
         if what == "warm start":
             self.steps.append(done)
@@ -166,7 +167,7 @@ def test_only_own_successes_that_differ_are_learned_from(talkative: Any, checkpo
     own = settings.own
     assert own is not None
     conversations = successes(
-        model, tokenizer, settings, own, 0, lambda m, t: make_policy(m, t, name="toy", context=256)
+        model, tokenizer, settings, own, 0, no_progress, lambda m, t: make_policy(m, t, name="toy", context=256)
     )
     assert 0 < len(conversations) < own.tasks * own.samples
     for tokens in conversations:

@@ -334,7 +334,8 @@ def _can_be_stored(document_id: str) -> bool:
 
 BACKENDS = ("tantivy", "trigrams", "fts5", "bm25s", "dense", "hybrid")
 _DENSE = ("dense", "hybrid")
-_EXTRAS: Mapping[str, tuple[str, str]] = {"bm25s": ("bm25s", "search"), "dense": ("usearch", "dense")}
+EXTRAS: Mapping[str, tuple[str, str]] = {"bm25s": ("bm25s", "search"), "dense": ("usearch", "dense")}
+"""A module that a backend needs, and the extra that installs it."""
 
 
 def build_index(
@@ -433,8 +434,8 @@ def _holds(folder: Path, manifest: Manifest) -> bool:
 
 def _backend(name: str) -> IndexBackend:
     """Return a backend, importing its dependencies only now."""
-    if name in _EXTRAS:
-        require(*_EXTRAS[name])
+    if name in EXTRAS:
+        require(*EXTRAS[name])
     if name not in BACKENDS or name == "hybrid":
         raise UsageError(f"unknown index backend {name!r}; choose one of: {', '.join(BACKENDS)}")
     return load_named(f"agentgym.tools.index.backends.{name}:{name.capitalize()}", "an index backend")()

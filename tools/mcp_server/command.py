@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import typer
 
 from agentgym.base.errors import UsageError, require
 from agentgym.base.settings import parse_settings
+from agentgym.eval.results.provenance import recorded
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,13 @@ def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_to
     finally:
         env.close()
     hosting = Hosting(request.envs[0], settings, choice, request.out, sessions, request.request_s, request.idle_s)
-    if request.is_stdio:
-        from agentgym.tools.mcp_server.stdio import serve_stdio
+    with nullcontext() if request.out is None else recorded(request.out, seed=request.seed):
+        if request.is_stdio:
+            from agentgym.tools.mcp_server.stdio import serve_stdio
 
-        serve_stdio(hosting)
-    else:
-        _serve_http(hosting, host, port, token, shows_token)
+            serve_stdio(hosting)
+        else:
+            _serve_http(hosting, host, port, token, shows_token)
 
 
 def _serve_http(hosting: object, host: str, port: int, token: str, shows_token: bool) -> None:

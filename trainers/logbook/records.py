@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,8 @@ from agentgym.core.trajectory import Trajectory, write_jsonl
 from agentgym.eval.results.annotations import Annotation, Annotations
 from agentgym.eval.results.index import TrajectoryIndex
 from agentgym.trainers.credit import CreditMode, RewardedEpisode, group_numbers
+from agentgym.trainers.run_folder import COMPLETE
 from agentgym.trainers.scores import TrainerLogprobs
-
-COMPLETE = "complete"
-"""Name of the file that marks a checkpoint folder as complete."""
 
 
 class MetricsFile:
@@ -64,7 +61,7 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class MarkComplete(TrainerCallback):
-    """Marks each checkpoint once it is complete.
+    """Marks each checkpoint once it is complete, with an empty file `complete`.
 
     Args:
         describe: Writes more files into a checkpoint's folder.
@@ -82,16 +79,6 @@ class MarkComplete(TrainerCallback):
                 self._describe(folder)
             (folder / COMPLETE).touch()
             os.sync()
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """Return the newest complete checkpoint in a run's folder, or `None`."""
-    checkpoints = [
-        (int(match[1]), path)
-        for path in folder.glob("checkpoint-*")
-        if (match := re.fullmatch(r"checkpoint-(\d+)", path.name)) and (path / COMPLETE).is_file()
-    ]
-    return max(checkpoints)[1] if checkpoints else None
 
 
 FILE = "trajectories.jsonl"

@@ -11,7 +11,6 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
 from agentgym.trainers.logbook.records import MetricsFile
-from agentgym.trainers.trl_config import optimizer_steps
 
 _GAPS = {
     "sampler_gap": "sampling/sampling_logp_difference/mean",
@@ -58,7 +57,7 @@ class RunLog(TrainerCallback):
         """Write a line; TRL logs once per step."""
         if logs is None or "loss" not in logs or self._file is None:
             return
-        step = state.global_step // optimizer_steps(self._config)
+        step = state.global_step  # counted in steps (`trl_seam`)
         seconds = self._watch.lap()
         metrics = self._batch | {name: logs[name] for name in ("loss", "entropy", "grad_norm") if name in logs}
         metrics |= {

@@ -5,7 +5,7 @@ After a fixed number of steps, one policy may still earn nothing while another h
 can therefore also end when the policy solves a share of tasks (`WarmStart.goal`).
 """
 
-from agentgym.trainers.warm_start.making import Load, solutions, warm_started
+from agentgym.trainers.warm_start.making import Load, load_warm, solutions, warm_started
 from agentgym.trainers.warm_start.settings import (
     Goal,
     MakePolicy,
@@ -25,6 +25,7 @@ __all__ = [
     "Pretrained",
     "Progress",
     "WarmStart",
+    "load_warm",
     "no_progress",
     "solutions",
     "warm_started",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import random
@@ -28,19 +27,28 @@ from agentgym.core.registry import class_of
 from agentgym.core.task import TRAIN
 from agentgym.core.trajectory import Tokens, Trajectory, read_jsonl
 from agentgym.rollout import EnvFactory, Job, Limits
-from agentgym.rollout.streams import play_jobs
 from agentgym.trainers import ranks
 from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import short_name
-from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint
+from agentgym.trainers.logbook.records import MarkComplete
 from agentgym.trainers.precision import training_dtype
+from agentgym.trainers.run_folder import last_checkpoint
 from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from agentgym.trainers.trl_seam import score_labels_only
 from agentgym.trainers.versions import checkpointing
 from agentgym.trainers.warm_start.examples import Example, examples, rendered
-from agentgym.trainers.warm_start.settings import Goal, MakePolicy, Own, Progress, WarmStart, attempts, training_jobs
+from agentgym.trainers.warm_start.settings import (
+    Goal,
+    MakePolicy,
+    Own,
+    Progress,
+    WarmStart,
+    attempts,
+    played_with_progress,
+    training_jobs,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -63,8 +71,14 @@ def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progr
     jobs = training_jobs(factory, tasks, seed)
     trajectories: list[Trajectory] = []
     while batch := list(islice(jobs, 256)):
-        trajectories += asyncio.run(play_jobs(batch, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
-        progress("solving tasks", len(trajectories), tasks)
+        before = len(trajectories)
+        trajectories += played_with_progress(
+            batch,
+            ScriptedPolicy(),
+            factory,
+            Limits(max_in_flight=16),
+            lambda done, _, before=before: progress("solving tasks", before + done, tasks),
+        )
     solved = [t for t in trajectories if t.success]
     unsolved = [t for t in trajectories if not t.success and t.reason is not Reason.BROKEN_TASK]
     if not unsolved and solved:
@@ -248,6 +262,11 @@ class Steps(TrainerCallback):
         """Report a step."""
         self._progress(self._what, state.global_step, state.max_steps)
 
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Report an end before the last step."""
+        if state.global_step < state.max_steps:
+            self._progress(self._what, state.global_step, state.global_step)
+
 
 class Until(TrainerCallback):
     """Evaluates the model at intervals, and ends the training once it solves enough tasks."""
@@ -263,9 +282,11 @@ class Until(TrainerCallback):
         if state.global_step % self._every:
             return
         model, tokenizer = kwargs["model"], kwargs["processing_class"]
-        played = attempts(model, tokenizer, self._make_policy, self._jobs, self._factory, self._goal.max_new_tokens)
+        progress = _testing(self._progress, "test of the warm start", len(self._jobs))
+        played = attempts(
+            model, tokenizer, self._make_policy, self._jobs, self._factory, self._goal.max_new_tokens, progress
+        )
         solved = sum(t.success for t in played)
-        self._progress("solved after the warm start", solved, len(played))
         if solved >= self._goal.share * len(played):
             control.should_training_stop = control.should_save = True
 
@@ -275,8 +296,7 @@ def learn_own(
 ) -> None:
     """Train the model on its own successes, in rounds; a round without successes is skipped."""
     for number in range(own.rounds):
-        solved = successes(model, tokenizer, settings, own, number, make)
-        progress("own successes", len(solved), own.tasks * own.samples)
+        solved = successes(model, tokenizer, settings, own, number, progress, make)
         if not solved:
             _log.warning("warm start: the model solved none of %d tasks, so it learned nothing from them", own.tasks)
             continue
@@ -291,15 +311,23 @@ def learn_own(
         )
 
 
-def successes(model: Any, tokenizer: Any, settings: WarmStart, own: Own, number: int, make: MakePolicy) -> list[Tokens]:
+def successes(
+    model: Any, tokenizer: Any, settings: WarmStart, own: Own, number: int, progress: Progress, make: MakePolicy
+) -> list[Tokens]:
     """Return the distinct successful conversations of a round, as sampled."""
     factory = EnvFactory(settings.env, settings.env_kwargs)
     tested = settings.goal.tasks if settings.goal else 0
     fresh = training_jobs(factory, own.tasks, settings.seed, skip=settings.tasks + tested + number * own.tasks)
     jobs = [job for first in fresh for job in _repeated(first, own.samples)]
-    played = attempts(model, tokenizer, make, jobs, factory, own.max_new_tokens)
+    shown = _testing(progress, f"own attempts, round {number + 1}", len(jobs))
+    played = attempts(model, tokenizer, make, jobs, factory, own.max_new_tokens, shown)
     whole = [t for t in played if t.success and not any(t.cut_turns)]
     return [tokens for t in whole if (tokens := t.tokens) is not None and _is_first(t, whole)]
+
+
+def _testing(progress: Progress, what: str, episodes: int) -> Callable[[int, int], None]:
+    """Return a callback for `attempts` that shows the finished episodes, and how many are solved."""
+    return lambda done, solved: progress(what, done, episodes, f"{solved} solved")
 
 
 def _repeated(job: Job, samples: int) -> Iterator[Job]:
@@ -337,7 +365,7 @@ def warm_started(
         UsageError: No usable demonstrations, or another process is training the same model.
     """
     folder = settings.folder
-    if not (folder / "config.json").is_file():
+    if not settings.is_cached:
         if ranks.world_size() > 1:
             raise UsageError(
                 "the warm start runs in one process only; first start the same run once without a launcher"
@@ -346,7 +374,11 @@ def warm_started(
         with held(folder.with_name(f"{folder.name}.making")):
             _make(settings, folder, progress, make_policy, load)
     own = settings.pretrained
-    dtype = training_dtype(own.bf16, own.lora_rank) if own else torch.float32
+    return load_warm(folder, training_dtype(own.bf16, own.lora_rank) if own else torch.float32)
+
+
+def load_warm(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Return `(model, tokenizer)` of a warm-started model."""
     return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype), AutoTokenizer.from_pretrained(folder)
 
 
@@ -391,7 +423,9 @@ def _fresh_tiny(shape: TinyShape, seed: int, trajectories: list[Trajectory], pro
     texts = (text_of(message) for trajectory in trajectories for message in trajectory.messages)
     constants = {text_of(t.opening[0]) for t in trajectories if t.opening[0].get("role") == "system"}
     tokenizer = tiny_tokenizer(texts, shape.vocabulary, constants=constants if len(constants) == 1 else ())
-    return tiny_model(tokenizer, shape, seed), tokenizer
+    model = tiny_model(tokenizer, shape, seed)
+    progress("learning a tokenizer", 1, 1)
+    return model, tokenizer
 
 
 def _callbacks(settings: WarmStart, progress: Progress, make_policy: MakePolicy) -> list[TrainerCallback]:

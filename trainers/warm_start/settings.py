@@ -7,9 +7,10 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -18,15 +19,27 @@ from agentgym.base.errors import InfrastructureError
 from agentgym.core.policy import Policy
 from agentgym.core.task import TRAIN, iterate
 from agentgym.core.trajectory import Trajectory
-from agentgym.rollout import EnvFactory, Job, Limits
-from agentgym.rollout.streams import play_jobs
+from agentgym.rollout import EnvFactory, Job, Limits, rollouts
+from agentgym.rollout.streams import check_distinct
 from agentgym.trainers.tiny import CHAT_TEMPLATE, TinyShape
 
-Progress = Callable[[str, int, int], None]
-"""Called with `(what, done, of)` during long operations."""
+
+class Progress(Protocol):
+    """Receives the progress of long operations."""
+
+    def __call__(self, what: str, done: int, of: int, note: str = "") -> None:
+        """Show that `done` of `of` units of `what` are done. The last call for each work has `done == of`.
+
+        Args:
+            what: The work.
+            done: Finished units.
+            of: All units.
+            note: A short result so far.
+        """
+        ...
 
 
-def no_progress(what: str, done: int, of: int) -> None:
+def no_progress(what: str, done: int, of: int, note: str = "") -> None:
     """Report nothing: the default `Progress`."""
 
 
@@ -123,6 +136,11 @@ class WarmStart:
         return cache_folder() / ("tiny" if self.shape else "warm") / self.key
 
     @property
+    def is_cached(self) -> bool:
+        """Whether the cache holds the model."""
+        return (self.folder / "config.json").is_file()
+
+    @property
     def context(self) -> int:
         """Longest conversation, in tokens."""
         source = self.shape or self.pretrained
@@ -170,16 +188,46 @@ def attempts(
     jobs: Sequence[Job],
     factory: EnvFactory,
     max_new_tokens: int,
+    progress: Callable[[int, int], None],
 ) -> list[Trajectory]:
-    """Return the model's episodes that did not fail. Raises `InfrastructureError` if all failed."""
+    """Return the model's episodes that did not fail. Raises `InfrastructureError` if all failed.
+
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer.
+        make_policy: Creates the policy.
+        jobs: The episodes.
+        factory: Makes the environments.
+        max_new_tokens: Maximum sampled tokens per turn.
+        progress: Called with the numbers of finished and of solved episodes.
+    """
     was_training = model.training
     model.eval()
     with torch.inference_mode():
-        played = asyncio.run(
-            play_jobs(jobs, make_policy(model, tokenizer), factory, Limits(max_new_tokens=max_new_tokens))
-        )
+        limits = Limits(max_new_tokens=max_new_tokens)
+        played = played_with_progress(jobs, make_policy(model, tokenizer), factory, limits, progress)
     model.train(was_training)
     real = [t for t in played if not t.failed]
     if not real:
         raise InfrastructureError(f"all {len(played)} episodes of the warm start failed; {played[0].error}")
     return real
+
+
+def played_with_progress(
+    jobs: Sequence[Job], policy: Policy, factory: EnvFactory, limits: Limits, progress: Callable[[int, int], None]
+) -> list[Trajectory]:
+    """Return the trajectories of jobs in their order; call `progress` with the numbers of finished and solved ones."""
+
+    check_distinct(jobs)
+    by_id: dict[str, Trajectory] = {}
+
+    async def play() -> None:
+        solved = 0
+        async with aclosing(rollouts(jobs, policy, factory, limits)) as stream:
+            async for trajectory in stream:
+                by_id[trajectory.id] = trajectory
+                solved += trajectory.success
+                progress(len(by_id), solved)
+
+    asyncio.run(play())
+    return [by_id[job.id] for job in jobs]

@@ -171,6 +171,17 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         """Return the tasks of this environment. Every environment needs this or a `tasks` argument."""
         raise UsageError(f"{cls.__name__} has no tasks of its own; pass tasks=...")
 
+    @classmethod
+    def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the modules that the environment needs beyond the base requirements, with the extra of each.
+
+        Commands check them before they start long work.
+
+        Args:
+            kwargs: Arguments of the environment.
+        """
+        return {}
+
     def start(self, task: Task) -> Any:
         """Stage a task; may return the opening text (default: `task.prompt`). May be `async def`.
 

@@ -11,76 +11,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
 import re
-import shlex
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from agentgym import __version__
 from agentgym.base.errors import UsageError
 from agentgym.base.fields import Rules, check_fields, is_count, is_object, is_text, list_of
 from agentgym.base.output_files import check_folder, held
+from agentgym.eval.results.provenance import recorded, write_json
 from agentgym.eval.summary import Summary
 
-_PACKAGES = ("gymnasium", "numpy", "duckdb", "torch", "transformers", "trl", "vllm", "playwright", "tantivy", "docker")
-
-
-def provenance(command: Sequence[str]) -> dict[str, Any]:
-    """Return the command, the time, the versions of relevant packages and the machine, as JSON data."""
-    return {
-        "command": shlex.join(map(_without_secrets, command)),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "agentgym": __version__,
-        "python": platform.python_version(),
-        "packages": {name: version for name in _PACKAGES if (version := _version(name)) is not None},
-        "machine": {"system": platform.platform(), "cpu": cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
-    }
-
-
-def _without_secrets(word: str) -> str:
-    """Return a word of a command without passwords in URLs, HTTP headers, and keys in place of variable names."""
-    name, equals, value = word.partition("=")
-    if name.startswith("--") and equals:
-        return f"{name}={_without_secrets(value)}"
-    if name == "headers" or (name == "key" and not value.isidentifier()):
-        return f"{name}{equals}***"
-    without_password = re.sub(r"://[^/\s]*@", "://***@", word)
-    return re.sub(r"(\?)[^\s?]*$", r"\1***", without_password) if "://" in word else without_password
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def cpu() -> str:
-    """Return the name of the processor."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor()
-
-
-def _gpu() -> str | None:
-    """Return the name of the first GPU, if torch is already imported."""
-    torch = sys.modules.get("torch")
-    return torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None
-
-
 SCHEMA_VERSION = 1
-RESULTS, RUN, TRAJECTORIES = "results.json", "run.json", "trajectories"
+RESULTS, TRAJECTORIES = "results.json", "trajectories"
 _TIMES = (
     *("seconds", "seconds_per_episode", "seconds_median", "seconds_p95"),
     *("generation_seconds", "environment_seconds", "replayed_turns"),
@@ -123,19 +68,13 @@ class ResultsFolder:
         self._results = self._read()
 
     @contextmanager
-    def running(self, command: list[str]) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
         """Lock the folder, and record the command and its start and end in `run.json`."""
         with held(self.path):
             self._results = self._read()  # another process may have written in the meantime
-            started = provenance(command)
-            runs = [*_runs(self.path / RUN), started]
-            self._write(RUN, {"schema": SCHEMA_VERSION, "runs": runs})
-            self._write(RESULTS, self._results)
-            try:
+            with recorded(self.path, seed=self._plan.seed):
+                write_json(self.path / RESULTS, self._results)
                 yield
-            finally:
-                started["ended"] = provenance([])["started"]
-                self._write(RUN, {"schema": SCHEMA_VERSION, "runs": runs})
 
     def file_of(self, suite: str, entry: str, policy: str) -> Path:
         """Return the trajectory file of a policy on an entry."""
@@ -152,7 +91,7 @@ class ResultsFolder:
         }
         rows = [other for other in self._results["results"] if _pair(other) != _pair(row)]
         self._results["results"] = sorted([*rows, row], key=_pair)
-        self._write(RESULTS, self._results)
+        write_json(self.path / RESULTS, self._results)
 
     def _read(self) -> dict[str, Any]:
         """Return the results so far. Raises `UsageError` if they belong to another plan."""
@@ -172,16 +111,6 @@ class ResultsFolder:
                     f"{str(self.path)!r} holds results with other {name} (then {json.dumps(recorded)}, now "
                     f"{json.dumps(current)}); choose another folder"
                 )
-
-    def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a file atomically, so that neither a reader nor a crash leaves half of it."""
-        target = self.path / name
-        unfinished = target.with_suffix(".tmp")
-        try:
-            unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-            unfinished.replace(target)
-        except OSError as error:
-            raise UsageError(f"cannot write {str(target)!r}: {error.strerror or error}") from error
 
 
 def read_results(path: Path) -> dict[str, Any]:
@@ -228,13 +157,6 @@ def _read(path: Path) -> dict[str, Any] | None:
     if version != SCHEMA_VERSION:
         raise UsageError(f"{path} has schema version {version!r}; this release reads {SCHEMA_VERSION}")
     return data
-
-
-def _runs(path: Path) -> list[Any]:
-    runs = (_read(path) or {"runs": []}).get("runs")
-    if not isinstance(runs, list):
-        raise UsageError(f"{path}: not a file of results: it has no list of runs")
-    return cast(list[Any], runs)
 
 
 def _differing(values: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

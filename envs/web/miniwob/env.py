@@ -145,6 +145,11 @@ class MiniWoBEnv(BrowserEnv):
         self._loaded = ""
 
     @classmethod
+    def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
+        """See `Env.packages`."""
+        return {**super().packages(kwargs), "miniwob": "web"}
+
+    @classmethod
     def default_tasks(cls) -> TaskSource:
         """Return tasks on all pages."""
         return MiniWoBTasks()

@@ -11,7 +11,7 @@ import pytest
 from agentgym.base.errors import UsageError
 from agentgym.core.registry import make
 from agentgym.eval.evaluation import evaluate
-from agentgym.eval.results.folder import provenance
+from agentgym.eval.results.provenance import provenance
 from agentgym.rollout import EnvFactory, Limits
 
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from agentgym.base.loading import load_named
 from agentgym.base.settings import parse_settings
 from agentgym.core.dialects import TEMPLATE
 from agentgym.eval.policy_loader import TINY, has_weights, load_policy, model_of
+from agentgym.eval.results.provenance import recorded
 from agentgym.interop.served.gateway.gateway import Gateway, GatewaySettings
 from agentgym.rollout.limits import Limits
 
@@ -121,7 +122,8 @@ def run_gateway(arguments: GatewayArguments, token: str, *, shows_token: bool) -
         typer.echo(f"Listening on {url}/v1")
 
     serve = load_named(SERVE_LOCALLY, "a function")
-    serve(app, arguments.port, announce, body_bytes=_ANY_BYTES, at_end=gateway.close)
+    with nullcontext() if arguments.out is None else recorded(arguments.out, seed=arguments.seed):
+        serve(app, arguments.port, announce, body_bytes=_ANY_BYTES, at_end=gateway.close)
 
 
 def _env_kwargs(arguments: GatewayArguments) -> dict[str, Any]:

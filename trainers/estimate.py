@@ -1,0 +1,154 @@
+"""Estimates how long a run will take, before it begins, from a few solutions and the speed of this machine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from rich.markup import escape
+
+from agentgym.core.foreign import describe
+from agentgym.core.messages import text_of
+from agentgym.core.policy import ScriptedPolicy
+from agentgym.core.trajectory import Trajectory
+from agentgym.rollout import EnvFactory, Limits
+from agentgym.trainers import ranks
+from agentgym.trainers.config import QUICK, TrainConfig
+from agentgym.trainers.logbook.progress import RunProgress
+from agentgym.trainers.policies import default_device, warm_start_of, weights_of
+from agentgym.trainers.run_folder import Continued
+from agentgym.trainers.warm_start.settings import played_with_progress, training_jobs
+
+_SAMPLE, _SAMPLE_S = 8, 20.0
+"""Solutions to play for an estimate, and the longest time for one of them."""
+_MEASURED_S = 0.2
+"""Seconds for measuring the speed of the machine."""
+_CHARS_PER_TOKEN = 3
+_SLOW_S = 1.0
+"""Seconds of one solution from which no more are played."""
+_QUICK_S = 45.0
+"""Seconds that episodes may take in a quick run."""
+_LEAST = {"warm_start_tasks": 4, "warm_start_steps": 4, "eval_tasks": 2, "groups": 1, "steps": 2}
+"""Least values of the settings that a quick run cuts further if its episodes take long."""
+_SPREAD = 2.0
+"""The run may take this much less or more than the estimate."""
+_OVERHEAD_S = 20.0
+"""Seconds for loading, saving and drawing."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """The episodes of a run."""
+
+    solutions: int
+    supervised: int
+    """Counting each again for each time that it is learned from."""
+    evaluated: int
+    trained: int
+
+    @property
+    def text(self) -> str:
+        """What a run does, in a few words."""
+        warm = f"{self.solutions:,} solutions, learned from {self.supervised:,} times; " if self.solutions else ""
+        return f"{warm}{self.evaluated:,} episodes of evaluation, {self.trained:,} of training"
+
+
+def episodes_of(run: Continued) -> Episodes:
+    """Return the episodes that a run still has to play."""
+    config = run.config
+    is_warm = not config.resume and config.is_warm_started and not warm_start_of(config).is_cached
+    return Episodes(
+        solutions=config.warm_start_tasks if is_warm else 0,
+        supervised=config.warm_start_steps * config.warm_start_batch if is_warm else 0,
+        evaluated=(1 if run.checkpoint else 2) * config.eval_tasks * config.eval_attempts,
+        trained=(config.steps - run.step) * config.batch,
+    )
+
+
+def prepared(run: Continued, factory: EnvFactory, progress: RunProgress) -> Continued:
+    """Print what a run does and about how long it takes; return it, as a quick run with fewer episodes if it is slow.
+
+    A run whose environment has no solutions gets no estimate.
+    """
+    what, time_text = "estimating the time", "the time cannot be estimated"
+    progress(what, 0, 1)
+    try:
+        env_s, tokens = _sampled(factory)
+        if run.config.quick and not run.config.resume and ranks.world_size() == 1:
+            run = _shortened(run, env_s, tokens, progress)
+        seconds = _seconds(run.config, episodes_of(run), env_s, tokens)
+        low, high = (_duration(value) for value in (seconds / _SPREAD, seconds * _SPREAD))
+        time_text = f"about {low} to {high}"
+    except Exception as error:  # of the environment or a library: the run itself reports what matters
+        time_text += f" ({describe(error)})"
+    progress(what, 1, 1)
+    progress.say(f"{episodes_of(run).text}: {escape(time_text)}")
+    return run
+
+
+def _shortened(run: Continued, env_s: float, tokens: float, progress: RunProgress) -> Continued:
+    """Return a quick run with so few episodes that playing and learning from them takes about `_QUICK_S`."""
+    config = run.config
+    share = _QUICK_S / (_seconds(config, episodes_of(run), env_s, tokens) - _OVERHEAD_S)
+    if share >= 1:
+        return run
+    cut = {name: max(least, int(share * QUICK[name])) for name, least in _LEAST.items()}
+    changes: dict[str, Any] = {
+        name: value for name, value in cut.items() if value < getattr(config, name) <= QUICK[name]
+    }
+    if not changes:
+        return run
+    pairs = ", ".join(f"{name} {getattr(config, name)} → {value}" for name, value in changes.items())
+    progress.say(f"Episodes take long here, so the quick run also cuts {pairs}.")
+    changes["micro_batch"] = None
+    return replace(run, config=replace(config, **changes), requested=replace(run.requested, **changes))
+
+
+def _sampled(factory: EnvFactory) -> tuple[float, float]:
+    """Return the seconds and the tokens of an episode: of one solution, or of several at once if that is quick."""
+    limits, played, env_s = Limits(episode_timeout_s=_SAMPLE_S, retries=0), [], 0.0
+    jobs = list(training_jobs(factory, _SAMPLE, seed=0))
+    for part in (jobs[:1], jobs[1:]):
+        if env_s > _SLOW_S:
+            break
+        began = time.monotonic()
+        played += played_with_progress(part, ScriptedPolicy(), factory, limits, lambda done, solved: None)
+        env_s = (time.monotonic() - began) / len(part)
+    return env_s, sum(map(_tokens, played)) / len(played)
+
+
+def _tokens(trajectory: Trajectory) -> int:
+    return sum(len(text_of(message)) for message in trajectory.messages) // _CHARS_PER_TOKEN
+
+
+def _seconds(config: TrainConfig, episodes: Episodes, env_s: float, tokens: float) -> float:
+    """Return the estimated seconds.
+
+    A pass over a token takes two operations per weight, learning from it three times as many. Sampling computes few
+    tokens at a time, which is about ten times as slow as learning's forward pass.
+    """
+    token_s = 2 * weights_of(config) / _operations_per_s()
+    tokens = min(tokens, config.context)
+    sampling_s, learning_s = 10 * tokens * token_s, 3 * tokens * token_s
+    learned = episodes.supervised + episodes.trained * config.epochs_per_step
+    sampled = episodes.evaluated + episodes.trained
+    return _OVERHEAD_S + (episodes.solutions + sampled) * env_s + sampled * sampling_s + learned * learning_s
+
+
+def _operations_per_s() -> float:
+    """Return the measured operations per second of products of matrices, twice the multiplications."""
+    size, device = 512, default_device()
+    matrix = torch.ones(size, size, device=device)
+    began, rounds = time.perf_counter(), 0
+    while (elapsed := time.perf_counter() - began) < _MEASURED_S:
+        float((matrix @ matrix)[0, 0])
+        rounds += 1
+    return 2 * size**3 * rounds / elapsed
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(10, round(seconds, -1)):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 60 * 60 else f"{seconds / 3600:.0f} h"
