@@ -58,7 +58,7 @@ def run(checkpoint: Path) -> Any:
 
 
 def solved(count: int = 3) -> list[Trajectory]:
-    return solutions("guess", GUESS, count, 1, lambda what, done, of: None)
+    return solutions("guess", GUESS, count, 1, lambda what, done, of, note="": None)
 
 
 def same(first: Any, other: Any) -> bool:
