@@ -39,7 +39,7 @@ _OVERHEAD_S = 20.0
 
 
 @dataclass(frozen=True)
-class Episodes:
+class EpisodeCounts:
     """The episodes of a run."""
 
     solutions: int
@@ -55,11 +55,11 @@ class Episodes:
         return f"{warm}{self.evaluated:,} episodes of evaluation, {self.trained:,} of training"
 
 
-def episodes_of(run: Continued) -> Episodes:
+def episodes_of(run: Continued) -> EpisodeCounts:
     """Return the episodes that a run still has to play."""
     config = run.config
     is_warm = not config.resume and config.is_warm_started and not warm_start_of(config).is_cached
-    return Episodes(
+    return EpisodeCounts(
         solutions=config.warm_start_tasks if is_warm else 0,
         supervised=config.warm_start_steps * config.warm_start_batch if is_warm else 0,
         evaluated=(1 if run.checkpoint else 2) * config.eval_tasks * config.eval_attempts,
@@ -123,7 +123,7 @@ def _tokens(trajectory: Trajectory) -> int:
     return sum(len(text_of(message)) for message in trajectory.messages) // _CHARS_PER_TOKEN
 
 
-def _seconds(config: TrainConfig, episodes: Episodes, env_s: float, tokens: float) -> float:
+def _seconds(config: TrainConfig, episodes: EpisodeCounts, env_s: float, tokens: float) -> float:
     """Return the estimated seconds.
 
     A pass over a token takes two operations per weight, learning from it three times as many. Sampling computes few

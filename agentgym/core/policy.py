@@ -46,7 +46,9 @@ def _failing_as_script() -> Iterator[None]:
         yield
     except (BrokenTask, EndEpisode, InfrastructureError, ScriptFailed, UsageError):
         raise
-    except Exception as error:
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise  # may come from outside
+    except BaseException as error:
         raise ScriptFailed(f"the script cannot continue: {describe(error)}{place_of(error)}") from error
 
 

@@ -19,7 +19,7 @@ _QUALIFIED = re.compile(r"the (?:[a-z]+ )+(?=[^\W\da-z_])")
 
 
 @dataclass(frozen=True)
-class Fact:
+class StatedFact:
     """A statement about an entity."""
 
     page: str
@@ -37,9 +37,9 @@ TitleOf = Callable[[str], str | None]
 """Returns the title of a page by its id, or `None` if it is not known."""
 
 
-def facts_of(gold: Mapping[str, Any], title_of: TitleOf) -> list[Fact]:
+def facts_of(gold: Mapping[str, Any], title_of: TitleOf) -> list[StatedFact]:
     """Return the facts of a task: the value of each hop, or an accepted answer if a hop has none (public data sets)."""
-    facts: list[Fact] = []
+    facts: list[StatedFact] = []
     for hop in gold.get("hops", ()):
         value = hop.get("answer")
         values = tuple(dict.fromkeys((value, _QUALIFIED.sub("", value)))) if value else tuple(gold["answers"])
@@ -47,19 +47,19 @@ def facts_of(gold: Mapping[str, Any], title_of: TitleOf) -> list[Fact]:
     return facts
 
 
-def answers_on(pages: Iterable[str], answers: Sequence[str], title_of: TitleOf) -> list[Fact]:
+def answers_on(pages: Iterable[str], answers: Sequence[str], title_of: TitleOf) -> list[StatedFact]:
     """Return the facts that evidence pages state by naming one of `answers`, such as one member of a list."""
     return [fact for page in pages for fact in _about(page, tuple(answers), title_of)]
 
 
-def _about(page: str | None, values: tuple[str, ...], title_of: TitleOf) -> list[Fact]:
+def _about(page: str | None, values: tuple[str, ...], title_of: TitleOf) -> list[StatedFact]:
     """Return the fact that the entity of a page has a value; none for a page whose title is the value."""
     subject = _SUBJECT.match(title_of(page) or "") if page and values else None
     name = subject[0].strip() if subject else ""
-    return [Fact(page, name, values)] if page and name and not mentions(name, values) else []
+    return [StatedFact(page, name, values)] if page and name and not mentions(name, values) else []
 
 
-def are_all_stated(facts: Sequence[Fact], texts: Iterable[str]) -> bool:
+def are_all_stated(facts: Sequence[StatedFact], texts: Iterable[str]) -> bool:
     """Whether there are facts, and each is stated in one of the texts."""
     texts = list(texts)
     return bool(facts) and all(any(map(fact.is_stated_in, texts)) for fact in facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from agentgym.base.errors import ToolError
-from agentgym.envs.search.facts import Fact, are_all_stated
+from agentgym.envs.search.facts import StatedFact, are_all_stated
 from agentgym.tools.index import Hit
 
 _MAX_TOLD = 5
@@ -71,13 +71,13 @@ class Ledger:
             f"There is no page {name[:100]!r}. Open a page by the number that a search gave it ({numbers})."
         )
 
-    def recall(self, evidence: Collection[str], facts: Sequence[Fact]) -> float:
+    def recall(self, evidence: Collection[str], facts: Sequence[StatedFact]) -> float:
         """Return the share of `evidence` (page ids) that was shown, as pages or as facts; 0 without evidence."""
         texts = [text for page_texts in self._texts.values() for text in page_texts]
         stated = [page for page in evidence if are_all_stated([fact for fact in facts if fact.page == page], texts)]
         return len(self._whole.intersection(evidence).union(stated)) / len(set(evidence)) if evidence else 0.0
 
-    def precision(self, cited: Collection[int], evidence: Collection[str], facts: Sequence[Fact]) -> float:
+    def precision(self, cited: Collection[int], evidence: Collection[str], facts: Sequence[StatedFact]) -> float:
         """Return the share of the cited pages that were shown and are evidence or state a fact; 0 without any."""
         right = [page for page in self._whole.intersection(evidence) if page in self._numbers]
         right += [

@@ -49,7 +49,7 @@ _CLOCK = re.compile(
 
 
 @dataclass(frozen=True)
-class Gold:
+class GoldQuery:
     """A gold query with its result."""
 
     sql: str
@@ -88,7 +88,7 @@ def doubts(task: Task, database: Database, run: Run) -> Iterator[Doubt]:
     engine, sql = task.data[ENGINE_KEY], task.gold["sql"]
     if (tree := parsed(sql, engine)) is None:
         return
-    gold = Gold(sql, engine, task.prompt, bool(task.gold["ordered"]), run(sql), tree, run)
+    gold = GoldQuery(sql, engine, task.prompt, bool(task.gold["ordered"]), run(sql), tree, run)
     if ties := cut_ties(sql, engine, run):
         yield Doubt("tie at LIMIT", f"rows tie where LIMIT cuts: {ties[0]}")
     elif gold.differs(gold.again(_reversed_tables)):
@@ -181,7 +181,7 @@ def _reversed_tables(query: exp.Query) -> exp.Query | None:
     return query
 
 
-def _texts_as_numbers(gold: Gold, database: Database) -> list[str]:
+def _texts_as_numbers(gold: GoldQuery, database: Database) -> list[str]:
     """Return the text columns whose comparison as numbers changes the result."""
     compares = (exp.Ordered, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Max, exp.Min)
     used = {column.name.lower() for node in gold.tree.find_all(*compares) for column in node.find_all(exp.Column)}
@@ -205,7 +205,7 @@ def _texts_as_numbers(gold: Gold, database: Database) -> list[str]:
     return [] if match(numbers[0], numbers[1], gold.ordered).equal else sorted(compared)
 
 
-def _numeric_texts(gold: Gold, database: Database, among: Collection[str]) -> frozenset[str]:
+def _numeric_texts(gold: GoldQuery, database: Database, among: Collection[str]) -> frozenset[str]:
     """Return which of these columns of the gold's tables are texts that are all numbers, in lower case."""
     tables = {table.name.lower() for table in gold.tree.find_all(exp.Table)}
     names: set[str] = set()
@@ -229,7 +229,7 @@ def _numeric_texts(gold: Gold, database: Database, among: Collection[str]) -> fr
     return frozenset(names)
 
 
-def _rows_without_partners(gold: Gold) -> int:
+def _rows_without_partners(gold: GoldQuery) -> int:
     """Return the number of rows that outer joins add to groups or windows, unless the question settles it."""
     is_grouped = any(True for _ in gold.tree.find_all(exp.Group, exp.Window))
     if not is_grouped or _SETTLES_PARTNERS.search(gold.question):
@@ -250,7 +250,7 @@ def _outer(query: exp.Query, side: str) -> exp.Query:
     return query
 
 
-def _has_duplicates(gold: Gold) -> bool:
+def _has_duplicates(gold: GoldQuery) -> bool:
     rows = [tuple(map(canonical, row)) for row in gold.result.rows]
     if (
         len(set(rows)) == len(rows)
@@ -261,7 +261,7 @@ def _has_duplicates(gold: Gold) -> bool:
     return not gold.tree.args.get("group") and not gold.tree.args.get("distinct")
 
 
-def _inexact_columns(gold: Gold, database: Database) -> frozenset[str]:
+def _inexact_columns(gold: GoldQuery, database: Database) -> frozenset[str]:
     """Return the columns of the gold's tables, in lower case, whose sums depend on rounding."""
     tables = {table.name.lower() for table in gold.tree.find_all(exp.Table)}
     columns = [c for table in database.tables() if table.lower() in tables for c in database.describe(table, 0).columns]

@@ -100,7 +100,9 @@ class SQLEnv(Env):
         OUTCOME: Channel("1 if the submitted answer is right"),
         "format": Channel("1 if the action parsed and its arguments were valid", per_turn=True, cheap=True),
         "executed": Channel("1 if the call ran without an error", per_turn=True, cheap=True),
-        "linking": Channel("overlap of the tables and columns that the last query and the gold query read"),
+        "linking": Channel(
+            "1 if solved, else the overlap of the tables and columns that the last and the gold query read"
+        ),
         "partial": Channel("similarity of the submitted result to the gold result; 1 only if they match"),
         "submitted": Channel("1 if an answer was submitted", cheap=True),
     }
@@ -114,7 +116,6 @@ class SQLEnv(Env):
             Gate(on=OUTCOME, at_least=1.0, opens=("format", "executed")),
         ),
         averaged=frozenset({"format", "executed"}),
-        in_full=frozenset({"linking"}),
     )
     system_prompt = (
         "Answer the user's question about a database: look at its tables, try queries, then submit the query whose "
@@ -349,7 +350,9 @@ class SQLEnv(Env):
         self.reward("executed", 1.0)
         self.reward("submitted", 1.0)
         self.reward("partial", similarity)
-        if self._last_query:
+        if solved:
+            self.reward("linking", 1.0)  # other tables and columns may lead to the answer as well
+        elif self._last_query:
             gold, engine = self.task.gold["sql"], self.task.data[ENGINE_KEY]
             self.reward("linking", linking(self._last_query, gold, engine, self._schema()[1]))
         self.reward(OUTCOME, float(solved))

@@ -33,7 +33,7 @@ class Ties:
 
 
 @dataclass(frozen=True)
-class Group:
+class TieGroup:
     """Rows with equal sort keys."""
 
     rows: tuple[tuple[Any, ...], ...]
@@ -83,7 +83,7 @@ def match_with_ties(
     return False
 
 
-def groups_of(ties: Ties, run: Callable[[str], QueryResult]) -> list[Group] | None:
+def groups_of(ties: Ties, run: Callable[[str], QueryResult]) -> list[TieGroup] | None:
     """Return the rows of the query without LIMIT, grouped by sort key; `None` if they cannot be read completely.
 
     Args:
@@ -98,18 +98,18 @@ def groups_of(ties: Ties, run: Callable[[str], QueryResult]) -> list[Group] | No
     if keyed.truncated or not all(-len(keyed.columns) <= key < len(keyed.columns) for key in ties.keys):
         return None
     end = len(keyed.rows) if ties.limit is None else ties.start + ties.limit
-    groups: list[Group] = []
+    groups: list[TieGroup] = []
     place = 0
     for _, tied in groupby(keyed.rows, key=lambda row: [canonical(row[key]) for key in ties.keys]):
         rows = tuple(row[:width] for row in tied)
         returned = max(0, min(place + len(rows), end) - max(place, ties.start))
-        groups.append(Group(rows, returned))
+        groups.append(TieGroup(rows, returned))
         place += len(rows)
     return groups
 
 
 def _allowed(
-    predicted: QueryResult, groups: Sequence[Group], fewest: int | None
+    predicted: QueryResult, groups: Sequence[TieGroup], fewest: int | None
 ) -> Iterator[tuple[tuple[Any, ...], ...]]:
     """Yield allowed results. Of groups that LIMIT cuts, they have the rows that `predicted` has, as far as possible."""
     width = len(predicted.columns)
@@ -122,7 +122,7 @@ def _allowed(
         yield tuple(rows)
 
 
-def _chosen(group: Group, rest: list[tuple[Any, ...]], fewest: int | None) -> list[tuple[Any, ...]]:
+def _chosen(group: TieGroup, rest: list[tuple[Any, ...]], fewest: int | None) -> list[tuple[Any, ...]]:
     """Return as many rows of a group as the query returns, those in `rest` first; remove these from `rest`."""
     chosen: list[tuple[Any, ...]] = []
     others: list[tuple[Any, ...]] = []

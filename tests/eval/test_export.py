@@ -53,10 +53,10 @@ def test_no_command_replaces_a_file_that_it_would_not_write(tmp_path: Path):
     write_jsonl(tmp_path / "played.jsonl", [trajectory(0)])
     manifest = tmp_path / "tasks.jsonl"
     commands = [
-        (["tasks", "guess", "--number", "2", "--out", str(manifest)], "tasks.jsonl"),
+        (["tasks", "guess", "--limit", "2", "--out", str(manifest)], "tasks.jsonl"),
         (["export", str(tmp_path / "played.jsonl"), "--out", str(tmp_path / "all.parquet")], "all.parquet"),
         (["view", str(tmp_path / "played.jsonl"), "--out", str(tmp_path / "page.html")], "page.html"),
-        (["cards", "guess", "--tasks", "1", "--out", str(tmp_path)], "guess.md"),
+        (["cards", "guess", "--limit", "1", "--out", str(tmp_path)], "guess.md"),
         (["tasks", "split", str(manifest), "--test", "0.5", "--out", str(tmp_path)], "test.jsonl"),
     ]
     for words, name in commands:

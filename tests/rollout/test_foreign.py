@@ -70,7 +70,11 @@ def check_all(trajectories: list[Trajectory], plan: Plan, failing: tuple[str, ..
     expected = {task for task, trouble in troubles.items() if trouble and trouble[0] in failing}
     failed = {t.task_id: t for t in trajectories if t.ending is Ending.FAILED}
     assert failed.keys() == expected, {task: troubles[task] for task in failed.keys() ^ expected}
-    assert all(t.reason is Reason.INFRASTRUCTURE and t.error and not t.success for t in failed.values())
+    for trajectory in failed.values():
+        place, kind = troubles[trajectory.task_id]
+        is_script = place == "solution" and kind not in ("KeyboardInterrupt", "CancelledError")
+        reason = Reason.SCRIPT_FAILED if is_script else Reason.INFRASTRUCTURE
+        assert (trajectory.reason, bool(trajectory.error), trajectory.success) == (reason, True, False)
     assert all(t.ending is Ending.TERMINATED for t in trajectories if t.task_id not in failed)
     assert {trouble[1] for trouble in troubles.values() if trouble} == set(plan.kinds), "every kind occurs"
 

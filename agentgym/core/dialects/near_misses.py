@@ -61,7 +61,7 @@ FORMS: Mapping[str, Form] = {
 
 
 @dataclass(frozen=True)
-class NearMiss:
+class OtherForm:
     """Calls that stand in a text in another form than the dialect's."""
 
     kind: str
@@ -74,7 +74,7 @@ class NearMiss:
         return f"Your call of {self.calls[0].name!r} {FORMS[self.kind].place}, so it did not run."
 
 
-def near_miss(text: str, tools: Toolset, dialect: Dialect, max_calls: int = 1) -> NearMiss | None:
+def near_miss(text: str, tools: Toolset, dialect: Dialect, max_calls: int = 1) -> OtherForm | None:
     """Return the calls of known tools in a text that a dialect does not read as a turn, if there are any.
 
     Args:
@@ -88,25 +88,25 @@ def near_miss(text: str, tools: Toolset, dialect: Dialect, max_calls: int = 1) -
     parsed = dialect.parse(text, tools)
     if parsed.calls:
         too_many = len(parsed.calls) > max_calls and _are_known(parsed.calls, tools)
-        return NearMiss("several_calls", parsed.calls) if too_many else None
+        return OtherForm("several_calls", parsed.calls) if too_many else None
     body = _after_reasoning(text)
     if calls := _without_end(body, tools, dialect):
-        return NearMiss("text_around", calls)
+        return OtherForm("text_around", calls)
     for read in _READERS:
         kind, found_calls = read(body, tools)
         if found_calls:
             own = FORMS[kind].dialect == dialect.name and kind == dialect.name
-            return NearMiss("text_around" if own else kind, found_calls)
+            return OtherForm("text_around" if own else kind, found_calls)
     return None
 
 
-def several_calls(message: Mapping[str, Any], tools: Toolset, max_calls: int) -> NearMiss | None:
+def several_calls(message: Mapping[str, Any], tools: Toolset, max_calls: int) -> OtherForm | None:
     """Return the calls of an assistant message with more than `max_calls` calls of known tools, else `None`."""
     try:
         calls = calls_of(message)
     except ToolError:
         return None
-    return NearMiss("several_calls", calls) if len(calls) > max_calls and _are_known(calls, tools) else None
+    return OtherForm("several_calls", calls) if len(calls) > max_calls and _are_known(calls, tools) else None
 
 
 _REASONING_END = re.compile(r"</think>|<\|end\|><\|start\|>|\[/THINK\]")

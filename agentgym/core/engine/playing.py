@@ -25,7 +25,7 @@ from agentgym.base.errors import (
     of_call,
     of_turn,
 )
-from agentgym.core.dialects.near_misses import NearMiss, near_miss, several_calls
+from agentgym.core.dialects.near_misses import OtherForm, near_miss, several_calls
 from agentgym.core.endings import AnyReason, Ending, Reason
 from agentgym.core.engine.authoring import Authoring, unknown_channel
 from agentgym.core.engine.drive import run_now, run_on_loop
@@ -213,7 +213,7 @@ class Engine(Authoring):
         self._actions.append(action)
         if self.render_mode is not None:
             self._show([{"role": "assistant", "content": text_in(action)}])
-        missed: NearMiss | None = None
+        missed: OtherForm | None = None
         try:
             try:
                 text, calls = self._read(action)
@@ -276,7 +276,7 @@ class Engine(Authoring):
             raise ToolError(problem, mistake=Mistake.TOO_MANY_CALLS)
         return text, calls
 
-    def _near_miss(self, action: Action) -> NearMiss | None:
+    def _near_miss(self, action: Action) -> OtherForm | None:
         """Return the calls that an action without readable calls has in another form, and count them."""
         if not len(self.tools) or finish_of(action) == "length":
             return None
@@ -288,7 +288,7 @@ class Engine(Authoring):
             self._near_misses[missed.kind] += 1
         return missed
 
-    def _explained(self, missed: NearMiss, problem: str, action: Action) -> str:
+    def _explained(self, missed: OtherForm, problem: str, action: Action) -> str:
         """Return the message for a model whose call has another form: the right form once, then a reminder."""
         if not is_text(action):  # the message itself was right
             return problem
@@ -302,7 +302,7 @@ class Engine(Authoring):
             return f"{problem} {missed.sentence}"
         return f"{problem} {missed.sentence} Write exactly this, and nothing after it:\n{form}"
 
-    async def _run_missed(self, missed: NearMiss, to_message: _Shown) -> list[Message]:
+    async def _run_missed(self, missed: OtherForm, to_message: _Shown) -> list[Message]:
         """Run as many calls as a turn may have, without the reward for the format."""
         most, before = self.max_calls_per_turn, self._channels.get("format")
         calls = with_ids(missed.calls, self._calls)

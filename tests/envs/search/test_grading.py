@@ -14,7 +14,7 @@ from agentgym.core.rewards import OUTCOME
 from agentgym.core.task import Task
 from agentgym.envs.search.answers import abstains, contains, exact, f1, mentions, nearly, normalize, without_citations
 from agentgym.envs.search.env import decide, verdict
-from agentgym.envs.search.facts import Fact
+from agentgym.envs.search.facts import StatedFact
 from agentgym.envs.search.judging import brings_news, shows_answer, worth
 from agentgym.envs.search.ledger import Ledger
 from agentgym.tools.index import Hit
@@ -247,7 +247,7 @@ def test_only_shown_pages_count_as_evidence():
 
 
 def test_a_fact_counts_wherever_it_is_read():
-    facts = [Fact("a", "Port Veld", ("Ana Orn",)), Fact("b", "Ana Orn", ("1871",))]
+    facts = [StatedFact("a", "Port Veld", ("Ana Orn",)), StatedFact("b", "Ana Orn", ("1871",))]
     for text, stated in (
         ("Port Veld: … Its mayor is Ana Orn. …", "a"),
         ("Ana Orn: She was mayor of Port Veld …", "a"),
