@@ -23,7 +23,7 @@ CONSTANT_SECONDS = 1.0
 """Time budget in seconds for looking for the best constant."""
 
 CONSTANT_WARNING, CONSTANT_LIMIT = 0.2, 0.5
-"""Shares of tasks solved by one action, from which it is a warning and a failure."""
+"""Smallest shares of tasks solved by one action that are a warning and a failure."""
 
 _LUCK = 0.05
 """Share of tasks that one action or a few guesses may solve by luck."""
@@ -114,8 +114,8 @@ def _enumerations(
         properties: Mapping[str, Any] = tool.parameters.get("properties", {})
         for argument in [name for name in properties if any(name in row for row in own)][:_MOST_ARGUMENTS]:
             right = [row[argument] for row in own if argument in row]
+            [rest] = most_common([{key: part for key, part in row.items() if key != argument} for row in own], 1)
             for name, values in _values(properties[argument], right, env.max_turns - len(closing)):
-                rest = most_common([{key: part for key, part in row.items() if key != argument} for row in own], 1)[0]
                 tries: list[Action] = [assistant_call(ToolCall(tool.name, {**rest, argument: v})) for v in values]
                 yield f"{tool.name}({argument}=...) with {name}", [*tries, *closing]
 
