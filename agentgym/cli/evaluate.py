@@ -47,7 +47,7 @@ _BASELINE_SECONDS, _BASELINE_TASKS = 1.0, 10
 """Time limit for the baseline, shown next to the results, and the fewest tasks that it is worth showing for."""
 
 _FAST_SECONDS = 0.1
-"""Longest mean time in the environment of an evaluated episode for which a baseline can be played in time."""
+"""A baseline is played if an evaluated episode spent at most this mean time in the environment."""
 
 
 @dataclass(frozen=True)
