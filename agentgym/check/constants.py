@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, product, zip_longest
 from typing import Any
@@ -15,10 +14,11 @@ from typing import Any
 from agentgym.check.adversaries import action_text, calls_in, ending_tools
 from agentgym.check.honest import is_solved
 from agentgym.check.outcomes import Patience
-from agentgym.check.play import Broken, CheckedEpisode, assistant_call, canonical, play, solving_player, then_silence
+from agentgym.check.play import Broken, CheckedEpisode, assistant_call, canonical, play, then_silence
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall
+from agentgym.core.policy import solution_player
 from agentgym.core.task import Task
 from agentgym.core.toolset import Tool
 
@@ -83,16 +83,18 @@ def best_constant(env: Env, solutions: Sequence[CheckedEpisode], seconds: float)
 
 
 def baseline(env: Env, tasks: Iterable[Task], seconds: float) -> Constant | None:
-    """Return the best constant of tasks, as far as time allows. Raises nothing: an evaluation shows it by the way."""
+    """Return the best constant of the first tasks, as many as time allows.
+
+    Raises:
+        Broken: A solution is missing or raised an exception.
+    """
     patience = Patience(seconds / 2)
     solutions: list[CheckedEpisode] = []
-    with suppress(Exception):
-        for task in islice(tasks, TASKS):
-            solutions.append(play(env, task, 0, solving_player))
-            if patience.is_over:
-                break
-        return best_constant(env, solutions, seconds / 2)
-    return None
+    for task in islice(tasks, TASKS):
+        solutions.append(play(env, task, 0, solution_player))
+        if patience.is_over:
+            break
+    return best_constant(env, solutions, seconds / 2)
 
 
 def _results(

@@ -59,9 +59,10 @@ def _first_line(module: str, name: str) -> str:
     for node in _tree(module).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
             return (ast.get_docstring(node) or "").partition("\n")[0]
-        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
-            if name == (alias.asname or alias.name):
-                return _first_line(resolve_name("." * node.level + (node.module or ""), module), alias.name)
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if name == (alias.asname or alias.name):
+                    return _first_line(resolve_name("." * node.level + (node.module or ""), module), alias.name)
     raise ImportError(f"the module {module!r} has no {name!r}")
 
 

@@ -88,7 +88,8 @@ Timeouts = Annotated[
 ]
 Workers = Annotated[str, _of_execution(help="Where environments run: inline, threads, processes or ray.")]
 RayCluster = Annotated[
-    str | None, _of_execution(metavar="auto|HOST:PORT", help="The Ray cluster; default: a new one on this machine only.")
+    str | None,
+    _of_execution(metavar="auto|HOST:PORT", help="The Ray cluster; default: a new one on this machine only."),
 ]
 
 Out = Annotated[

@@ -106,7 +106,7 @@ def test_generated_golds_are_determined_by_their_data(count: int):
 def test_a_task_that_breaks_is_not_examined():
     [tasks] = sets_of_env(EnvFactory("sql", {}), ["train"], 2)
     broken, fine = tasks.tasks
-    examination = examine(replace(tasks, tasks=[replace(broken, gold=broken.gold | {"sql": "SELECT"}), fine]))
+    examination = examine(replace(tasks, tasks=[replace(broken, gold={**broken.gold, "sql": "SELECT"}), fine]))
     assert examination.not_examined == [broken.id]
     assert examination.right > 0
 
