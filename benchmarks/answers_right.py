@@ -1,4 +1,4 @@
-"""Grade a table of answers whose right verdict is known, with our graders and by the rules of the official ones.
+"""Grade a table of answers with known verdicts, with our graders and by the rules of the official ones.
 
     python -m benchmarks.answers_right
 

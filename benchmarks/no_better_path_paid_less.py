@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from agentgym import make
-from agentgym.check.play import CheckedEpisode, play
+from agentgym.check.play import CheckedEpisode, play, solving_player
 from agentgym.core.env import Env
 from agentgym.core.messages import Message, ToolCall, text_of
 from agentgym.core.policy import Script, ScriptedPlayer, solution_player
@@ -40,12 +40,9 @@ def after(*calls: tuple[str, Mapping[str, Any]]) -> ScriptedPlayer:
     """Return the player that makes these calls and then plays the solution."""
 
     def player(env: Env, task: Task) -> Any:
-        script: Script[Any] = Script(env.solution(task))
-        observation: list[Message] = []
         for name, arguments in calls:
             yield ToolCall(name, dict(arguments))
-        while (move := script.next_move(observation)) is not None:
-            observation = yield move
+        yield from solving_player(env, task)
 
     return player
 
@@ -171,12 +168,7 @@ WORLDS: Mapping[str, World] = {
     "guess": World("guess", {}, {"guessed at once": guessed}, {"guess before": after(("guess", {"number": 1}))}),
     "errand": World(
         "errand",
-        {},
-        {},
-        {
-            "chat before": after(("chat", {})),
-            "four chats before": after(*[("chat", {})] * 4),
-        },
+        worse={"chat before": after(("chat", {})), "four chats before": after(*[("chat", {})] * 4)},
     ),
     "sql": World("sql", {}, SQL_WAYS, {"tables listed twice": after(("list_tables", {}))}),
     "sql sqlite": World("sql", {"engine": "sqlite", "show_schema": "prompt"}, SQL_WAYS),
@@ -227,8 +219,8 @@ def rows_of(name: str, world: World, tasks: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for way in ("solution", *world.as_good, *world.worse):
         sign = -1.0 if way in world.worse else 1.0
-        lacks = [(round(sign * (full - own), 6), task_id) for task_id, own, full in paid.get(way, ())]
-        worst, worst_task = max(lacks, default=(0.0, None))
+        gaps = [(round(sign * (full - own), 6), task_id) for task_id, own, full in paid.get(way, ())]
+        worst, worst_task = max(gaps, default=(0.0, None))
         if way == "solution":
             worst = round(short_of_full, 6)
         rows.append(
@@ -236,9 +228,9 @@ def rows_of(name: str, world: World, tasks: int) -> list[dict[str, Any]]:
                 "environment": name,
                 "way": way,
                 "kind": "solution" if way == "solution" else "worse" if way in world.worse else "as good",
-                "tasks_solved": len(lacks),
-                "paid": round(fmean([own for _, own, _ in paid[way]]), 4) if lacks else None,
-                "solution_paid": round(fmean([full for _, _, full in paid[way]]), 4) if lacks else None,
+                "tasks_solved": len(gaps),
+                "paid": round(fmean([own for _, own, _ in paid[way]]), 4) if gaps else None,
+                "solution_paid": round(fmean([full for _, _, full in paid[way]]), 4) if gaps else None,
                 "worst_gap": max(0.0, worst),
                 "worst_task": worst_task if worst > _ROUNDING else None,
             }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, product, zip_longest
 from typing import Any
@@ -15,10 +14,11 @@ from typing import Any
 from agentgym.check.adversaries import action_text, calls_in, ending_tools
 from agentgym.check.honest import is_solved
 from agentgym.check.outcomes import Patience
-from agentgym.check.play import Broken, CheckedEpisode, assistant_call, canonical, play, solving_player, then_silence
+from agentgym.check.play import Broken, CheckedEpisode, assistant_call, canonical, play, then_silence
 from agentgym.core.engine.spaces import Action
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall
+from agentgym.core.policy import solution_player
 from agentgym.core.task import Task
 from agentgym.core.toolset import Tool
 
@@ -37,8 +37,8 @@ _TRIAL_TASKS = 12
 _WORTH_MORE = 3
 """... before this many of the best are measured on all tasks."""
 
-_MOST_CHARS = 200
-"""Longer values are no constants that a policy would learn by chance."""
+_MOST_CHARS = 400
+"""Longer actions are not tried: a policy would not learn them by chance."""
 
 
 @dataclass(frozen=True)
@@ -73,53 +73,50 @@ def best_constant(env: Env, solutions: Sequence[CheckedEpisode], seconds: float)
     env.reset(seed=first.seed, options={"task": first.task})  # the tools may depend on the episode
     actions = list(constants(env, solutions))
     trial = _results(env, actions, solutions[:_TRIAL_TASKS], patience)
-    best = sorted(trial, key=lambda place: -_share(trial[place]))[:_WORTH_MORE]
-    if len(solutions) > _TRIAL_TASKS:
-        rest = _results(env, [actions[place] for place in best], solutions[_TRIAL_TASKS:], patience)
-        trial = {place: trial[place] + rest.get(number, []) for number, place in enumerate(best)}
-    if not trial:
+    best = sorted(zip(actions, trial, strict=True), key=lambda pair: -sum(pair[1]))[:_WORTH_MORE]
+    rest = _results(env, [action for action, _ in best], solutions[_TRIAL_TASKS:], patience)
+    totals = [(action, [*solved, *more]) for (action, solved), more in zip(best, rest, strict=True)]
+    if not totals or not totals[0][1]:
         return None
-    place = max(trial, key=lambda place: _share(trial[place]))
-    return Constant(action_text(env, actions[place]), sum(trial[place]), len(trial[place]))
+    action, solved = max(totals, key=lambda pair: sum(pair[1]))
+    return Constant(action_text(env, action), sum(solved), len(solved))
 
 
 def baseline(env: Env, tasks: Iterable[Task], seconds: float) -> Constant | None:
-    """Return the best constant of tasks, as far as time allows. Raises nothing: an evaluation shows it by the way."""
+    """Return the best constant of the first tasks, as many as time allows.
+
+    Raises:
+        Broken: A solution is missing or raised an exception.
+    """
     patience = Patience(seconds / 2)
     solutions: list[CheckedEpisode] = []
-    with suppress(Exception):
-        for task in islice(tasks, TASKS):
-            solutions.append(play(env, task, 0, solving_player))
-            if patience.is_over:
-                break
-        return best_constant(env, solutions, seconds / 2)
-    return None
+    for task in islice(tasks, TASKS):
+        solutions.append(play(env, task, 0, solution_player))
+        if patience.is_over:
+            break
+    return best_constant(env, solutions, seconds / 2)
 
 
 def _results(
     env: Env, actions: Sequence[Action], episodes: Sequence[CheckedEpisode], patience: Patience
-) -> dict[int, list[bool]]:
-    """Return for each action, by its place, whether it solved the tasks; all are played on as many tasks."""
-    results: dict[int, list[bool]] = {place: [] for place in range(len(actions))}
+) -> list[list[bool]]:
+    """Return for each action whether it solved the tasks, which are the same for all: as many as time allowed."""
+    results: list[list[bool]] = [[] for _ in actions]
     for episode in episodes:
-        for place, action in enumerate(actions):
+        for action, solved in zip(actions, results, strict=True):
             if patience.is_over:
-                fewest = min(map(len, results.values()))
-                return {place: solved[:fewest] for place, solved in results.items() if fewest}
-            results[place].append(_solves(env, episode, action))
-    return {place: solved for place, solved in results.items() if solved}
+                played = len(results[-1])
+                return [solved[:played] for solved in results]
+            solved.append(solves_alone(env, episode.task, episode.seed, action))
+    return results
 
 
-def _solves(env: Env, episode: CheckedEpisode, action: Action) -> bool:
-    """Return whether an action alone solves the task of an episode."""
+def solves_alone(env: Env, task: Task, seed: int, action: Action) -> bool:
+    """Return whether an action solves a task when only silence follows. Broken episodes are left to other checks."""
     try:
-        return is_solved(play(env, episode.task, episode.seed, then_silence([action])))
+        return is_solved(play(env, task, seed, then_silence([action])))
     except Broken:
-        return False  # other checks report it
-
-
-def _share(solved: Sequence[bool]) -> float:
-    return sum(solved) / len(solved)
+        return False
 
 
 def constants(env: Env, solutions: Sequence[CheckedEpisode]) -> Iterator[Action]:
@@ -130,10 +127,9 @@ def constants(env: Env, solutions: Sequence[CheckedEpisode]) -> Iterator[Action]
     """
     seen: set[str] = set()
     for action in (*_choices(env), *_common_ends(env, solutions), *_common_gold(env, solutions)):
-        calls = [(call.name, call.arguments) for call in calls_in(env, action)]
-        key = canonical(calls or action)
-        if key not in seen and len(key) <= _MOST_CHARS * (1 + len(calls)):
-            seen.add(key)
+        content = _content(env, action)
+        if content not in seen and len(content) <= _MOST_CHARS:
+            seen.add(content)
             yield action
 
 
@@ -190,25 +186,25 @@ def most_common(values: Sequence[Any], count: int = _COMMON) -> list[Any]:
 
 
 def _common_gold(env: Env, solutions: Sequence[CheckedEpisode]) -> Iterator[Action]:
-    pieces = most_common([piece for episode in solutions for piece in _scalars(episode.task.gold)])
+    pieces = most_common([piece for episode in solutions for _, piece in scalars(episode.task.gold)])
     for name in ending_tools(env, solutions):
-        tool = env.tools.get(name)
-        match tool.parameters.get("required", ()):
-            case [argument]:
-                kind = tool.parameters.get("properties", {}).get(argument, {}).get("type")
-                fitting = [str(piece) if kind == "string" else piece for piece in pieces]
-                yield from (assistant_call(ToolCall(name, {argument: piece})) for piece in fitting)
-            case _:
-                continue
+        parameters = env.tools.get(name).parameters
+        required = parameters.get("required", ())
+        if len(required) == 1:
+            is_text = parameters.get("properties", {}).get(required[0], {}).get("type") == "string"
+            values = [str(piece) if is_text else piece for piece in pieces]
+            yield from (assistant_call(ToolCall(name, {required[0]: value})) for value in values)
     if not len(env.tools):
         yield from map(str, pieces)
 
 
-def _scalars(value: Any) -> Iterator[str | int | float | bool]:
+def scalars(value: Any, name: str = "") -> Iterator[tuple[str, str | int | float | bool]]:
+    """Yield the texts, numbers and booleans in plain data, each with its place, such as `['city'][0]`."""
     if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _scalars(item)
+        for key, item in value.items():
+            yield from scalars(item, f"{name}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from scalars(item, f"{name}[{number}]")
     elif isinstance(value, str | int | float):
-        yield value
+        yield name, value

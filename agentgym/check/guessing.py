@@ -23,13 +23,16 @@ CONSTANT_SECONDS = 1.0
 """Time budget in seconds for looking for the best constant."""
 
 CONSTANT_WARNING, CONSTANT_LIMIT = 0.2, 0.5
-"""Shares of tasks solved by one action, from which it is a warning and a failure."""
+"""Smallest shares of tasks solved by one action that are a warning and a failure."""
 
 _LUCK = 0.05
 """Share of tasks that one action or a few guesses may solve by luck."""
 
 _ENUMERATED_TASKS = 12
 _ENUMERATION_SECONDS = 1.5
+
+_MOST_VALUES = 64
+"""Number of values to try in an episode, or its number of turns if that is smaller."""
 
 _MOST_ARGUMENTS = 3
 """Number of arguments of a tool that are varied, one at a time."""
@@ -101,11 +104,12 @@ def _enumerations(
 
     Values are tried where solutions end, or before an end without arguments, which then follows.
     """
+    turns = min(env.max_turns, _MOST_VALUES)
     ends = [_answer(env, other) for other in others if other.actions]
     calls = [call for end in ends for call in calls_in(env, end)]
     if not calls:
         texts = [end for end in ends if isinstance(end, str)]
-        for name, values in _values({}, texts, env.max_turns):
+        for name, values in _values({}, texts, turns):
             yield f"{name} as text", [str(value) for value in values]
         return
     closing = [episode.actions[-1]] if _has_bare_end(env, episode) else []
@@ -114,16 +118,16 @@ def _enumerations(
         properties: Mapping[str, Any] = tool.parameters.get("properties", {})
         for argument in [name for name in properties if any(name in row for row in own)][:_MOST_ARGUMENTS]:
             right = [row[argument] for row in own if argument in row]
-            for name, values in _values(properties[argument], right, env.max_turns - len(closing)):
-                rest = most_common([{key: part for key, part in row.items() if key != argument} for row in own], 1)[0]
+            [rest] = most_common([{key: part for key, part in row.items() if key != argument} for row in own], 1)
+            for name, values in _values(properties[argument], right, turns - len(closing)):
                 tries: list[Action] = [assistant_call(ToolCall(tool.name, {**rest, argument: v})) for v in values]
                 yield f"{tool.name}({argument}=...) with {name}", [*tries, *closing]
 
 
 def _has_bare_end(env: Env, episode: CheckedEpisode) -> bool:
     """Return whether an episode ends with a call without arguments, after other actions."""
-    calls = calls_in(env, episode.actions[-1])
-    return bool(calls) and not any(call.arguments for call in calls) and len(episode.actions) > 1
+    calls = calls_in(env, episode.actions[-1]) if len(episode.actions) > 1 else []
+    return bool(calls) and not any(call.arguments for call in calls)
 
 
 def _answer(env: Env, episode: CheckedEpisode) -> Action:

@@ -8,17 +8,16 @@ from typing import Any
 
 from agentgym.base.errors import ToolError
 from agentgym.check.catalog import check
+from agentgym.check.constants import solves_alone
 from agentgym.check.contract import observation_problem
 from agentgym.check.grading import RANDOM_LIMIT
-from agentgym.check.honest import is_solved
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
-from agentgym.check.play import Broken, assistant_call, is_over, let_it_blunder, play, short, then_silence
+from agentgym.check.play import assistant_call, is_over, let_it_blunder, short
 from agentgym.check.subject import Subject
 from agentgym.core.dialects import dialect_names
 from agentgym.core.engine.spaces import Action, ActionSpace
 from agentgym.core.env import Env
 from agentgym.core.messages import ToolCall, calls_of
-from agentgym.core.task import Task
 from agentgym.core.toolset import Tool
 
 _DEEP = 5_000
@@ -184,22 +183,15 @@ def hostile_unpaid(subject: Subject) -> Finding:
         for count, action in enumerate(actions):
             if patience.is_over:
                 return f"{count} actions"
-            if not _solves(env, subject, tasks[count % len(tasks)], action):
+            if not solves_alone(env, tasks[count % len(tasks)], subject.seed, action):
                 continue
-            solved = [task.id for task in tasks if _solves(env, subject, task, action)]
+            solved = [task.id for task in tasks if solves_alone(env, task, subject.seed, action)]
             if len(solved) > RANDOM_LIMIT * len(tasks):
                 raise CheckFailed(
                     f"the action {_describe_action(action)} solved {len(solved)} of {len(tasks)} tasks, e.g. "
                     f"{solved[0]!r}; pay nothing where the grader fails, in its except-branches too"
                 )
     return f"{len(actions)} actions"
-
-
-def _solves(env: Env, subject: Subject, task: Task, action: Action) -> bool:
-    try:
-        return is_solved(play(env, task, subject.seed, then_silence([action])))
-    except Broken:
-        return False  # other checks report it
 
 
 def some_hostile_actions(env: Env, count: int) -> list[Action]:

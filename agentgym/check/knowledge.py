@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from agentgym.check.adversaries import calls_in
 from agentgym.check.catalog import check
+from agentgym.check.constants import scalars
 from agentgym.check.honest import is_solved
 from agentgym.check.outcomes import CheckFailed, CheckSkipped, Finding, Patience
 from agentgym.check.play import CheckedEpisode, canonical, is_over, play, short
@@ -100,29 +101,33 @@ def labels_hide_gold(subject: Subject) -> Finding:
     matches: dict[str, list[str]] = {}
     with subject.env() as env:
         for episode in solutions:
-            answers = sorted({*_answers(env, episode)})
-            for name, label in _labels(episode):
-                told = [answer for answer in answers if label(answer)]
-                matches.setdefault(name, []).extend(told[:1])
+            answers = sorted(_answers(env, episode))
+            for name, reveals in _labels(episode):
+                matches.setdefault(name, []).extend([answer for answer in answers if reveals(answer)][:1])
     if len(solutions) < _FEWEST_ANSWERS:
         raise CheckSkipped("too few tasks are solved by their solution")
-    for name, found in matches.items():
-        if len(found) >= _SHARE * len(solutions) and len(set(found)) >= _FEWEST_ANSWERS:
+    for name, revealed in matches.items():
+        if len(revealed) >= _SHARE * len(solutions) and len(set(revealed)) >= _FEWEST_ANSWERS:
             raise CheckFailed(
-                f"{name} tells the answer of {len(found)} of {len(solutions)} tasks, e.g. {short(found[0])}; policies "
-                "and clients may see it: keep answers in Task.gold only"
+                f"{name} tells the answer of {len(revealed)} of {len(solutions)} tasks, e.g. {short(revealed[0])}; "
+                "policies and clients may see it: keep answers in Task.gold only"
             )
     return f"compared {len(matches)} labels in {len(solutions)} tasks"
 
 
-def _answers(env: Env, episode: CheckedEpisode) -> Iterator[str]:
-    """Yield the values in the last action of a solution, and the pieces of gold in them, as text."""
+def _answers(env: Env, episode: CheckedEpisode) -> set[str]:
+    """Return the values in the last action of a solution, and the pieces of gold in them, as text."""
     last: Action = episode.actions[-1]
     calls = calls_in(env, last)
-    values = [call.arguments for call in calls] if calls else [text_of(last) if isinstance(last, dict) else last]
-    answers = [text for _, value in _scalars("", values) if (text := _text(value))]
-    golds = [text for _, value in _scalars("", episode.task.gold) if (text := _text(value))]
-    yield from (*answers, *(gold for gold in golds if any(_holds(answer, gold) for answer in answers)))
+    answers = _texts(
+        [call.arguments for call in calls] if calls else [text_of(last) if isinstance(last, dict) else last]
+    )
+    return answers | {gold for gold in _texts(episode.task.gold) if any(_holds(answer, gold) for answer in answers)}
+
+
+def _texts(value: Any) -> set[str]:
+    """Return the texts and numbers in plain data as text, as far as they are not empty or booleans."""
+    return {text for _, item in scalars(value) if not isinstance(item, bool) and (text := _text(item))}
 
 
 def _labels(episode: CheckedEpisode) -> Iterator[tuple[str, Callable[[str], bool]]]:
@@ -131,11 +136,12 @@ def _labels(episode: CheckedEpisode) -> Iterator[tuple[str, Callable[[str], bool
     yield "the difficulty", _text(task.difficulty).__eq__
     for name, label in [("the id", task.id), *((f"tag {number}", tag) for number, tag in enumerate(task.tags, 1))]:
         yield name, partial(_holds, label.casefold())
-    told: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     for info in [episode.info, *(result.info for result in episode.results if not is_over(result))]:
-        for name, value in _scalars("", {name: value for name, value in info.items() if name not in _OF_CORE}):
-            told.setdefault(f"info{name}", set()).add(_text(value))
-    yield from ((name, texts.__contains__) for name, texts in told.items())
+        for name, value in scalars({name: value for name, value in info.items() if name not in _OF_CORE}, "info"):
+            if not isinstance(value, bool):
+                values.setdefault(name, set()).add(_text(value))
+    yield from ((name, texts.__contains__) for name, texts in values.items())
 
 
 def _holds(label: str, answer: str) -> bool:
@@ -143,20 +149,8 @@ def _holds(label: str, answer: str) -> bool:
     return re.search(rf"(?<![^\W_]){re.escape(answer)}(?![^\W_])", label) is not None
 
 
-def _scalars(name: str, value: Any) -> Iterator[tuple[str, str | int | float]]:
-    """Yield the texts and numbers in a value, each with its place."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _scalars(f"{name}[{key!r}]", item)
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            yield from _scalars(f"{name}[{number}]", item)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield name, value
-
-
 def _text(value: str | int | float) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).strip().casefold()
+    return f"{value:.15g}" if isinstance(value, float) else str(value).strip().casefold()
 
 
 CHECKS = (equal_pay, labels_hide_gold)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 
 from agentgym.check.adversaries import action_text, calls_in, ending_tools
 from agentgym.check.catalog import check
@@ -95,7 +96,9 @@ def unfinished_fails(subject: Subject) -> Finding:
             wrong = (to_the_end([*before, action]) for action in islice(spoiled_action(env, answer), _WRONG_ANSWERS))
             if any(not is_solved(_as_far_as_it_goes(env, episode, player)) for player in wrong):
                 idle = [then_silence(before), *([to_the_end(before)] if before else [])]
-                played.append(max((_as_far_as_it_goes(env, episode, player) for player in idle), key=_outcome))
+                played.append(
+                    max((_as_far_as_it_goes(env, episode, player) for player in idle), key=attrgetter("outcome"))
+                )
     if not played:
         raise CheckSkipped("no solution ends with an answer")
     solved = [episode for episode in played if is_solved(episode)]
@@ -179,10 +182,6 @@ def _as_far_as_it_goes(env: Env, episode: CheckedEpisode, player: ScriptedPlayer
         return play(env, episode.task, episode.seed, player)
     except Broken as broken:
         return broken.episode
-
-
-def _outcome(episode: CheckedEpisode) -> float:
-    return episode.outcome
 
 
 def _ends_differently(episode: CheckedEpisode, other: CheckedEpisode) -> bool:

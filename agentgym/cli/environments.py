@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
@@ -12,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.base.console import new_table
+from agentgym.base.loading import load_named
 from agentgym.core.registration import common_beginning, declared_environments
 
 _MANY = 3
@@ -23,7 +26,7 @@ def environments_table() -> Table:
     table = new_table("environment", "about")
     for name, path in by_class():
         try:
-            about = Text(_first_line(*path.split(":")))
+            about = Text(_description(path))
         except Exception as error:
             # A broken plugin must not hide the others; show its error.
             about = Text(f"cannot be read: {error}"[:200], style="red")
@@ -43,14 +46,23 @@ def by_class() -> Iterator[tuple[str, str]]:
             yield f"{common_beginning(ids)}* ({len(ids)})", path
 
 
+def _description(path: str) -> str:
+    """Return the first line of a class's docstring. The class is imported only if no source says it."""
+    module, _, name = path.partition(":")
+    with suppress(ImportError):
+        return _first_line(module, name)
+    return (inspect.getdoc(load_named(path, "a class")) or "").partition("\n")[0]
+
+
 def _first_line(module: str, name: str) -> str:
-    """Return the first line of a class's docstring. Raises `ImportError` if the source has no such name."""
+    """Return the first line of a class's docstring. Raises `ImportError` if the source does not define that name."""
     for node in _tree(module).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
             return (ast.get_docstring(node) or "").partition("\n")[0]
-        if isinstance(node, ast.ImportFrom) and name in [alias.asname or alias.name for alias in node.names]:
-            source = resolve_name("." * node.level + (node.module or ""), module)
-            return _first_line(source, next(alias.name for alias in node.names if name in (alias.asname, alias.name)))
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if name == (alias.asname or alias.name):
+                    return _first_line(resolve_name("." * node.level + (node.module or ""), module), alias.name)
     raise ImportError(f"the module {module!r} has no {name!r}")
 
 

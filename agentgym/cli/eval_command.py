@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,156 +20,93 @@ if TYPE_CHECKING:
     from agentgym.cli.suite_runs import SuitesRequest
 
 
-_TASKS, _POLICY, _PLAY, _RESULTS = "Environment and tasks", "Policy", "Execution", "Results"
-"""Headings of the options in the help."""
+# Options under a heading of the help.
+_of_tasks = partial(typer.Option, rich_help_panel="Environment and tasks")
+_of_policy = partial(typer.Option, rich_help_panel="Policy")
+_of_execution = partial(typer.Option, rich_help_panel="Execution")
+_of_results = partial(typer.Option, rich_help_panel="Results")
 
-EnvName = Annotated[str | None, typer.Option(help="An id such as 'sql', or module:Class.", rich_help_panel=_TASKS)]
+EnvName = Annotated[str | None, _of_tasks(help="An id such as 'sql', or module:Class.")]
 SuiteNames = Annotated[
     list[str] | None,
-    typer.Option(
-        help="A suite (agentgym tasks list) or its YAML file, instead of --env; may be repeated.",
-        rich_help_panel=_TASKS,
-    ),
+    _of_tasks(help="A suite (agentgym tasks list) or its YAML file, instead of --env; may be repeated."),
 ]
-Tasks = Annotated[
-    str | None,
-    typer.Option(help="A split, or a manifest (JSONL); default: test or the nearest split.", rich_help_panel=_TASKS),
-]
-Attempts = Annotated[
-    int | None,
-    typer.Option("--attempts", "-k", min=1, help="Trajectories per task; default: 1.", rich_help_panel=_TASKS),
-]
+Tasks = Annotated[str | None, _of_tasks(help="A split, or a manifest (JSONL); default: test or the nearest split.")]
+Attempts = Annotated[int | None, _of_tasks("--attempts", "-k", min=1, help="Trajectories per task; default: 1.")]
 Limit = Annotated[
     int | None,
-    typer.Option(
-        "--limit",
-        "-n",
-        min=1,
-        help="Maximum number of tasks; default: all, or 100 of an endless split.",
-        rich_help_panel=_TASKS,
-    ),
+    _of_tasks("--limit", "-n", min=1, help="Maximum number of tasks; default: all, or 100 of an endless split."),
 ]
 Data = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=PATH",
-        help="Your own data for a suite that needs it; may be repeated.",
-        rich_help_panel=_TASKS,
-    ),
+    list[str] | None, _of_tasks(metavar="NAME=PATH", help="Your own data for a suite that needs it; may be repeated.")
 ]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict", help="Stop at a broken task or file entry instead of skipping it.", rich_help_panel=_TASKS
-    ),
-]
+Strict = Annotated[bool, _of_tasks("--strict", help="Stop at a broken task or file entry instead of skipping it.")]
 
 Policies = Annotated[
     list[str] | None,
-    typer.Option(
+    _of_policy(
         help="scripted, random, silent, human (you), tiny, smollm2, a checkpoint's folder or name, a GGUF file, "
         "vllm:MODEL (sampled with vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint; "
         "without @URL, the one in OPENAI_BASE_URL), or module:factory; may be repeated, to compare several; default: "
-        "scripted, the environment's own solution.",
-        rich_help_panel=_POLICY,
+        "scripted, the environment's own solution."
     ),
 ]
-Dialect = Annotated[
-    str | None,
-    typer.Option(help="The format of tool calls; template: the model's own.", rich_help_panel=_POLICY),
-]
+Dialect = Annotated[str | None, _of_policy(help="The format of tool calls; template: the model's own.")]
 Lenient = Annotated[
-    bool,
-    typer.Option(
-        "--lenient",
-        help="Also run calls written in another form than the dialect's; see docs/models.md.",
-        rich_help_panel=_POLICY,
-    ),
+    bool, _of_policy("--lenient", help="Also run calls written in another form than the dialect's; see docs/models.md.")
 ]
-Temperature = Annotated[
-    float | None,
-    typer.Option(min=0.0, help="Sampling temperature; 0 is greedy; default: 1.", rich_help_panel=_POLICY),
-]
-MaxNewTokens = Annotated[
-    int | None,
-    typer.Option(min=1, help="Maximum sampled tokens per turn; default: 512.", rich_help_panel=_POLICY),
-]
+Temperature = Annotated[float | None, _of_policy(min=0.0, help="Sampling temperature; 0 is greedy; default: 1.")]
+MaxNewTokens = Annotated[int | None, _of_policy(min=1, help="Maximum sampled tokens per turn; default: 512.")]
 EndpointSettings = Annotated[
     list[str] | None,
-    typer.Option(
+    _of_policy(
         metavar="KEY=VALUE|FILE",
         help="A setting of openai:MODEL@URL, or a YAML file of settings (docs/endpoint.md); may be repeated.",
-        rich_help_panel=_POLICY,
     ),
 ]
 Search = Annotated[
     str | None,
-    typer.Option(
+    _of_policy(
         metavar="SEARCH",
         help="Look ahead and play the best line found: best-of-n:8, beam:width=4,branch=3, mcts:iterations=16; "
         "with value=majority, signals, judge or oracle (docs/lookahead.md).",
-        rich_help_panel=_POLICY,
     ),
 ]
 Feedback = Annotated[
     str | None,
-    typer.Option(
+    _of_policy(
         metavar="USER",
         help="Let a simulated user comment on each turn: scripted, or openai:MODEL@URL, which sees the gold "
         "but may not reveal it; with ,when=mistake only after mistakes (docs/feedback.md).",
-        rich_help_panel=_POLICY,
     ),
 ]
 
-Concurrency = Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.", rich_help_panel=_PLAY)]
+Concurrency = Annotated[int, _of_execution(min=1, help="Number of concurrent episodes.")]
 Timeouts = Annotated[
     list[str] | None,
-    typer.Option(
-        "--timeout",
-        metavar="NAME=SECONDS",
-        help="A time limit: generation, reset, step, tool, episode.",
-        rich_help_panel=_PLAY,
-    ),
+    _of_execution("--timeout", metavar="NAME=SECONDS", help="A time limit: generation, reset, step, tool, episode."),
 ]
-Workers = Annotated[
-    str, typer.Option(help="Where environments run: inline, threads, processes or ray.", rich_help_panel=_PLAY)
-]
+Workers = Annotated[str, _of_execution(help="Where environments run: inline, threads, processes or ray.")]
 RayCluster = Annotated[
     str | None,
-    typer.Option(
-        metavar="auto|HOST:PORT",
-        help="The Ray cluster; default: a new one on this machine only.",
-        rich_help_panel=_PLAY,
-    ),
+    _of_execution(metavar="auto|HOST:PORT", help="The Ray cluster; default: a new one on this machine only."),
 ]
 
 Out = Annotated[
-    Path | None,
-    typer.Option(
-        help="Save here (JSONL; a folder with --suite or several policies); run again to resume.",
-        rich_help_panel=_RESULTS,
-    ),
+    Path | None, _of_results(help="Save here (JSONL; a folder with --suite or several policies); run again to resume.")
 ]
 FailUnder = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        max=1.0,
-        metavar="SHARE",
-        help="Exit with 1 if a smaller share is solved.",
-        rich_help_panel=_RESULTS,
-    ),
+    float | None, _of_results(min=0.0, max=1.0, metavar="SHARE", help="Exit with 1 if a smaller share is solved.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.", rich_help_panel=_RESULTS)]
+AsJson = Annotated[bool, _of_results("--json", help="Print the summary as JSON.")]
 Rescore = Annotated[
     Path | None,
-    typer.Option(
+    _of_results(
         metavar="FILE",
         help="Score the trajectories of a file again, without a policy, with the current graders; --set overrides "
         "recorded arguments. Grades are appended to a second file in the same folder.",
         exists=True,
         dir_okay=False,
-        rich_help_panel=_RESULTS,
     ),
 ]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.progress import (
     BarColumn,
@@ -22,10 +22,9 @@ from rich.progress import (
 
 from agentgym.base.components import TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.base.console import console, stdout_to_stderr
-from agentgym.base.errors import AgentGymError, UsageError, require, require_all
+from agentgym.base.errors import UsageError, require, require_all
 from agentgym.base.loading import load_named
 from agentgym.base.output_files import check_file
-from agentgym.check.constants import Constant, baseline
 from agentgym.cli.options import choose_tasks
 from agentgym.core.dialects import TEMPLATE
 from agentgym.core.env import Env
@@ -43,11 +42,14 @@ from agentgym.rollout.feedback import TypedFeedback
 from agentgym.rollout.fitness import check_prompt_fits
 from agentgym.rollout.lookahead.search import TypedSearch
 
+if TYPE_CHECKING:
+    from agentgym.check.constants import Constant
+
 _BASELINE_SECONDS, _BASELINE_TASKS = 1.0, 10
 """Time limit for the baseline, shown next to the results, and the fewest tasks that it is worth showing for."""
 
 _FAST_SECONDS = 0.1
-"""Longest mean time in the environment of an evaluated episode for which a baseline can be played in time."""
+"""A baseline is played if an evaluated episode spent at most this mean time in the environment."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,15 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
 
 
 def _best_constant(request: EvaluationRequest) -> Constant | None:
-    """Return the best constant on the evaluated tasks; `None` if too few of them could be played in time."""
-    with suppress(AgentGymError), closed_after(make_env(full_env_id(request.env), request.env_kwargs)) as env:
-        constant = baseline(env, _selected_tasks(env, request), _BASELINE_SECONDS)
-        return constant if constant is not None and constant.tasks >= _BASELINE_TASKS else None
+    """Return the best constant on the evaluated tasks; `None` if it could not be played on enough of them in time."""
+    from agentgym.check.constants import baseline
+
+    # Any exception, since the results must be printed whatever happens here. Constants need no dialect.
+    with suppress(Exception):
+        arguments = {name: value for name, value in _arguments(request).items() if name != "dialect"}
+        with closed_after(make_env(full_env_id(request.env), arguments)) as env:
+            constant = baseline(env, _selected_tasks(env, request), _BASELINE_SECONDS)
+            return constant if constant is not None and constant.tasks >= _BASELINE_TASKS else None
     return None
 
 

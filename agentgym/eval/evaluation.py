@@ -157,18 +157,19 @@ class _Evaluation:
     def open(self) -> Iterator[list[Job]]:
         """Lock the file, if there is one, record the command, and provide the unfinished jobs."""
         out = self._out
-        with nullcontext() if out is None else held(out), self._recorded():
+        with nullcontext() if out is None else held(out):
             if out is not None and out.is_file():
                 self._index = TrajectoryIndex(out)
                 mend_last_line(out, BEGINNING)  # raises before the first episode is played for nothing
             done = self._finished()
-            for entry in done.values():
-                self._note(entry)
-            try:
-                yield [job for job in self._jobs if job.id not in done]
-            finally:
-                if self._index is not None:
-                    self._index.save()
+            with self._recorded():
+                for entry in done.values():
+                    self._note(entry)
+                try:
+                    yield [job for job in self._jobs if job.id not in done]
+                finally:
+                    if self._index is not None:
+                        self._index.save()
 
     def _recorded(self) -> AbstractContextManager[None]:
         """Record the provenance of the file; pipes and devices have no folder for that."""

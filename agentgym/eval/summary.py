@@ -318,8 +318,8 @@ def _rates_table(summary: Summary, width: int) -> Any:
     add(Text("all", style="bold"), overall, summary)
     for level, rate in summary.by_difficulty.items():
         add(Text(f"difficulty {level}"), rate, summary.measures_by_difficulty[level])
-    telling = [(tag, rate) for tag, rate in summary.by_tag.items() if MIN_TAG_TASKS <= rate.tasks < overall.tasks]
-    hardest = sorted(telling, key=lambda item: (item[1].success, -item[1].tasks))
+    large_enough = [(tag, rate) for tag, rate in summary.by_tag.items() if MIN_TAG_TASKS <= rate.tasks < overall.tasks]
+    hardest = sorted(large_enough, key=lambda item: (item[1].success, -item[1].tasks))
     for tag, rate in hardest[:MAX_TAGS]:
         add(Text(tag, style="cyan"), rate, summary.measures_by_tag[tag])
     if more := len(summary.by_tag) - len(hardest[:MAX_TAGS]):

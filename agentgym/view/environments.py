@@ -11,7 +11,7 @@ from agentgym.base.errors import AgentGymError
 from agentgym.core.making import recorded_arguments, refuse_class
 from agentgym.core.registry import class_of, make
 from agentgym.core.rewards import Scheme
-from agentgym.core.task import Task, TaskSource
+from agentgym.core.task import Task, TaskSource, may_be_same
 from agentgym.core.trajectory import Trajectory
 
 
@@ -47,7 +47,7 @@ class Environments:
             task = parts[1].find(trajectory.task_id)
         except Exception as error:  # the environment's code may raise anything
             return Unknown(f"the task cannot be loaded: {_without_advice(error)}")
-        if task.hash != trajectory.task_hash:
+        if not may_be_same(task.hash, trajectory.task_hash):
             return Unknown("the task has changed since it was played")
         return task
 

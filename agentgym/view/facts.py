@@ -164,7 +164,7 @@ def _task_data(task: Task | Unknown) -> dict[str, Any]:
     if isinstance(task, Unknown):
         return {"prompt": None, "gold": {}, "problem": task.reason}
     texts = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         for name, value in task.gold.items()
         if value not in (None, "", [], {})
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
 TITLE = b"<title>agentgym</title>"
-"""What the head of every page holds."""
+"""Part of the head of every page."""
 _MAIN = "main"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)

@@ -23,6 +23,7 @@ from agentgym.core.trajectory import Trajectory, Turn, read_jsonl
 from agentgym.envs.guess import GuessEnv
 from agentgym.eval.evaluation import Summary, evaluate, print_summary, summarize
 from agentgym.eval.results.entry import Entry
+from agentgym.eval.results.provenance import record_of, runs_in
 from agentgym.eval.statistics import wilson
 from agentgym.rollout import EnvFactory, Limits
 from tests.recorded import episode_of
@@ -151,6 +152,7 @@ def test_a_file_of_another_evaluation_is_refused(tmp_path: Path, changes: dict[s
     with pytest.raises(UsageError, match=what):
         evaluate(**{"factory": GUESS, "policy": ScriptedPolicy(), "tasks": TASKS, "out": out} | changes)
     assert out.read_text() == before
+    assert len(runs_in(record_of(out))) == 1, "the refused command has written nothing"
 
 
 def test_arguments_that_are_not_json_are_refused_with_an_output_file(tmp_path: Path):

@@ -96,7 +96,7 @@ def test_a_file_of_somebody_else_at_the_place_of_the_index_stays(file: Path):
     assert index_of(file).read_bytes() == b"garbage"
 
 
-@pytest.mark.parametrize("damage", [b'{"schema": 99, "start": "x"}\n', None])
+@pytest.mark.parametrize("damage", [b'{"schema": 99, "start": "x"}\n', b"", None])
 def test_a_damaged_index_is_rebuilt(file: Path, damage: bytes | None):
     open_index(file)
     whole = index_of(file).read_bytes()

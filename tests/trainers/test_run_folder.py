@@ -158,7 +158,9 @@ def test_results_keep_the_commands_that_wrote_them_and_old_ones_have_none():
     assert runs_in(Path("eval.jsonl.run")) == []
 
 
-@pytest.mark.parametrize("option", ["--api-key sk-1", "--token=sk-1", "--hub_token sk-1", "--url http://me:sk-1@host"])
+@pytest.mark.parametrize(
+    "option", ["--api-key sk-1", "--token=sk-1", "--key -sk-1", "--hub_token sk-1", "--url http://me:sk-1@host"]
+)
 def test_a_recorded_command_has_no_secrets(monkeypatch: pytest.MonkeyPatch, option: str):
     monkeypatch.setattr(sys, "argv", ["mine.py", *option.split()])
     with recorded(Path.cwd()):

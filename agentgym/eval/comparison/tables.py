@@ -244,8 +244,8 @@ def _parts_table(comparison: Comparison) -> Table:
             _add_part(table, _name(env_id, "bold"), part)
     for level, part in comparison.by_difficulty.items():
         _add_part(table, _name(f"difficulty {level}"), part)
-    telling = [(tag, part) for tag, part in comparison.by_tag.items() if part.success.tasks >= MIN_TAG_TASKS]
-    by_size = sorted(telling, key=lambda item: -abs(item[1].success.difference))
+    large_enough = [(tag, part) for tag, part in comparison.by_tag.items() if part.success.tasks >= MIN_TAG_TASKS]
+    by_size = sorted(large_enough, key=lambda item: -abs(item[1].success.difference))
     for tag, part in by_size[:MAX_TAGS]:
         _add_part(table, _name(tag, "cyan"), part)
     if more := len(comparison.by_tag) - len(by_size[:MAX_TAGS]):

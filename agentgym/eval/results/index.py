@@ -231,7 +231,7 @@ class TrajectoryIndex:
                     self._take(Entry.from_list(json.loads(line)), indexed)
             self._whole = True
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            if first_bytes(self._file, len(_BEGINNING)) != _BEGINNING:
+            if first_bytes(self._file, len(_BEGINNING)) not in (_BEGINNING, b""):
                 self._file = None  # a file of somebody else
 
     def _take(self, entry: Entry, indexed: BinaryIO) -> None:

@@ -129,7 +129,7 @@ def _now() -> str:
 def _masked(words: Sequence[str]) -> Iterator[str]:
     """Yield the words of a command without secrets, including those after options such as `--api-key`."""
     for before, word in pairwise(["", *words]):
-        yield "***" if _SECRET.fullmatch(before) and not word.startswith("-") else _without_secrets(word)
+        yield "***" if _SECRET.fullmatch(before) else _without_secrets(word)
 
 
 def _without_secrets(word: str) -> str:

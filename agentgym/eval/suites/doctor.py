@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
 from typing import Any, Protocol, runtime_checkable
 
 from agentgym.base.errors import UsageError
@@ -79,7 +80,7 @@ class WrongVerdict:
 
 @dataclass
 class Examination:
-    """What was found in one set of tasks."""
+    """The findings in one set of tasks."""
 
     doubts: list[TaskDoubt] = field(default_factory=list)
     right: int = 0
@@ -89,7 +90,7 @@ class Examination:
     verdicts: list[WrongVerdict] = field(default_factory=list)
     """Wrong verdicts."""
     not_examined: list[str] = field(default_factory=list)
-    """Tasks without an answer that can be varied."""
+    """Tasks without an answer that can be varied, and tasks whose episodes break, which the check of gold reports."""
 
     @property
     def false_rejects(self) -> int:
@@ -118,17 +119,22 @@ def examine(tasks: TaskSet, seed: int = 0, on_done: Callable[[], object] = lambd
     """Examine a set of tasks.
 
     Args:
-        tasks: The tasks. A task whose own solution fails is left to the check of gold.
+        tasks: The tasks.
         seed: Random seed of the episodes.
         on_done: Called after each task.
 
     Raises:
-        UsageError: The environment cannot be made.
+        UsageError: The environment cannot be made or played.
     """
     examination = Examination()
     with closing(tasks.factory()) as env:
         for task in tasks.tasks:
-            _examine_task(env, task, seed, examination)
+            try:
+                _examine_task(env, task, seed, examination)
+            except UsageError:
+                raise
+            except Exception:  # the environment's code may raise anything
+                examination.not_examined.append(task.id)
             on_done()
     return examination
 
@@ -163,10 +169,11 @@ def cases_from_solution(env: Env, task: Task, seed: int) -> Iterator[AnswerCase]
     if not calls or not all(isinstance(call, ToolCall) for call in calls):
         return
     last = calls[-1]
-    texts = [(name, value) for name, value in last.arguments.items() if isinstance(value, str)]
-    if len(texts) != 1 or len(last.arguments) != 1 or not 0 < len(texts[0][1]) <= MAX_CHARS or "\n" in texts[0][1]:
+    if len(last.arguments) != 1:
         return
-    [(argument, gold)] = texts
+    [(argument, gold)] = last.arguments.items()
+    if not isinstance(gold, str) or not 0 < len(gold) <= MAX_CHARS or "\n" in gold:
+        return
     before = () if _is_solved(env, task, seed, (last,)) else tuple(calls[:-1])
     if not _is_solved(env, task, seed, (*before, last)):
         return
@@ -211,27 +218,15 @@ def altered(text: str) -> Mapping[str, str]:
     """Return wrong answers that look like a short answer, by the difference."""
     variants = {"denied": f"not {text}", "empty quotes": '""'}
     if numbers := list(_NUMBER.finditer(text)):
-        number = numbers[-1]
-        for name, value in (("the next number", _next(number[0])), ("a thousandth more", _scaled(number[0]))):
-            variants[name] = text[: number.start()] + value + text[number.end() :]
-        variants["ten times as much"] = text[: number.start()] + _shifted(number[0]) + text[number.end() :]
+        last = numbers[-1]
+        number = Decimal(last[0])
+        others = {"the next number": number + 1}
+        if number:
+            others |= {"a thousandth more": number * Decimal("1.001"), "ten times as much": number * 10}
+        variants |= {name: f"{text[: last.start()]}{other:f}{text[last.end() :]}" for name, other in others.items()}
     if len(words := text.split()) > 1 and not numbers:
         variants["without the last word"] = " ".join(words[:-1])
         variants["another order"] = " ".join([*words[1:], words[0]])
     if text[:1].isalpha():
         variants["another first letter"] = ("X" if text[0].upper() != "X" else "Y") + text[1:]
     return {name: variant for name, variant in variants.items() if variant.strip() and variant != text}
-
-
-def _next(number: str) -> str:
-    whole, point, fraction = number.partition(".")
-    return f"{int(whole) + 1}{point}{fraction}"
-
-
-def _scaled(number: str) -> str:
-    """Return a number that is larger by a thousandth, or by a whole if it has no fraction."""
-    return repr(float(number) * 1.001) if "." in number and float(number) else str(int(float(number)) + 1)
-
-
-def _shifted(number: str) -> str:
-    return f"{int(number)}0" if "." not in number and int(number) else f"1{number.removeprefix('-')}"

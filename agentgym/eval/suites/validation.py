@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from statistics import fmean, median
 from typing import Any
 
@@ -110,7 +111,7 @@ def _lengths(numbers: Iterable[int]) -> Lengths:
 
 
 OnSolution = Callable[[str, int, int], object]
-"""Called with the place, the number of solutions played there so far, and their total."""
+"""Called with the place, the number of tasks finished there so far, and their total."""
 
 
 @dataclass
@@ -133,7 +134,7 @@ class ValidationReport:
     """Whether a repeated problem within one place is a fault, as in a suite."""
     contamination: Contamination | None = None
     examinations: dict[str, Examination] = field(default_factory=dict)
-    """What the doctor found, by place. Doubts are advice; they do not make a set of tasks invalid."""
+    """The doctor's findings, by place. They are advice and do not make a set of tasks invalid."""
 
     @property
     def faulty_pairs(self) -> Sequence[TaskPair]:
@@ -203,6 +204,12 @@ def compare_tasks(sets: Sequence[TaskSet], report: ValidationReport, near: float
     report.pairs = find_pairs([LocatedTask(task, task_set.place) for task_set in sets for task in task_set.tasks], near)
 
 
+def _counter(task_set: TaskSet, on_task: OnSolution) -> Callable[[], object]:
+    """Return the function to call after each task of a set, which reports how many are done."""
+    numbers = count(1)
+    return lambda: on_task(task_set.place, next(numbers), len(task_set.tasks))
+
+
 def play_gold(
     sets: Sequence[TaskSet],
     report: ValidationReport,
@@ -214,16 +221,15 @@ def play_gold(
 ) -> None:
     """Play the solution of every task. Environments that cannot be played are reported."""
     for task_set in sets:
-        done: list[None] = []
-
-        def count(place: str = task_set.place, total: int = len(task_set.tasks), done: list[None] = done) -> None:
-            done.append(None)
-            on_solution(place, len(done), total)
-
         limits = replace(task_set.limits, max_in_flight=concurrency)
         try:
             faults = check_gold(
-                task_set.factory, task_set.tasks, limits=limits, seed=seed, workers=workers, on_done=count
+                task_set.factory,
+                task_set.tasks,
+                limits=limits,
+                seed=seed,
+                workers=workers,
+                on_done=_counter(task_set, on_solution),
             )
             report.gold[task_set.place] = sorted(faults, key=lambda fault: fault.task_id)
         except UsageError as error:
@@ -235,13 +241,7 @@ def examine_sets(
 ) -> None:
     """Examine golds and graders (`doctor.examine`). Environments that cannot be played are reported."""
     for task_set in sets:
-        done: list[None] = []
-
-        def count(place: str = task_set.place, total: int = len(task_set.tasks), done: list[None] = done) -> None:
-            done.append(None)
-            on_task(place, len(done), total)
-
         try:
-            report.examinations[task_set.place] = examine(task_set, seed, count)
+            report.examinations[task_set.place] = examine(task_set, seed, _counter(task_set, on_task))
         except UsageError as error:
             report.unchecked[task_set.place] = str(error)

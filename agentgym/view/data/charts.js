@@ -69,6 +69,14 @@ function tickText(tick, show) {
   return show(tick).replace(".0 %", " %");
 }
 
+// A value with the ends of its interval, if it has one.
+/** @type {(show: (value: number) => string, value?: number, low?: number, high?: number) => string} */
+function rangeText(show, value, low, high) {
+  if (value === undefined) return "\u2013";
+  const ends = low !== undefined && high !== undefined && Number.isFinite(low);
+  return ends ? `${show(value)} (${show(low)} to ${show(high)})` : show(value);
+}
+
 function valueAxis(low, high, show) {
   const y = (value) => HEIGHT - BELOW - ((value - low) / (high - low || 1)) * (HEIGHT - BELOW - TOP);
   const lines = niceTicks(low, high).map((tick) => [
@@ -194,7 +202,7 @@ export function spans(
   const x = (value) => `${(100 * (value - from)) / (to - from || 1)}%`;
   const ticks = niceTicks(from, to, 5);
   const grid = ticks.map((tick) => h(zero && tick === 0 ? "i.zero-line" : "i.grid-line", { style: { left: x(tick) } }));
-  const told = (one) => (one ? `${show(one.value)} (${show(one.low)} to ${show(one.high)})` : "\u2013");
+  const text = (one) => rangeText(show, one?.value, one?.low, one?.high);
   const dot = (one, at) => {
     if (!zero) return `i.dot.filled.${classOf(undefined, at)}`;
     return one.low > 0 ? "i.dot.filled.up" : one.high < 0 ? "i.dot.filled.down" : "i.dot";
@@ -202,7 +210,7 @@ export function spans(
   const line = (one, at) => [
     h(
       "span.range",
-      { "aria-hidden": "true", title: one ? [told(one), one.note].filter(Boolean).join("; ") : "" },
+      { "aria-hidden": "true", title: one ? [text(one), one.note].filter(Boolean).join("; ") : "" },
       grid.map((mark) => mark.cloneNode()),
       one && h("i.reach", { style: { left: x(one.low), width: `calc(${x(one.high)} - ${x(one.low)})` } }),
       one && h(dot(one, at), { style: { left: x(one.value) } }),
@@ -239,7 +247,7 @@ export function spans(
     ),
     note,
     [first, ...series.map((name) => name || "value")],
-    rows.map(([name, values]) => [name, ...values.map(told)]),
+    rows.map(([name, values]) => [name, ...values.map(text)]),
   );
 }
 
@@ -279,12 +287,9 @@ export function lines(title, series, { show = (one) => number(one), note, low, h
     .map((tick) => label(x(tick), number(tick)));
   const steps = [...new Set(xs)].sort((a, b) => a - b);
   const maps = series.map(([, values]) => new Map(values.map((point) => [point[0], point])));
-  /** @type {(point: number[]) => string} */
-  const told = ([, value, least, most]) => {
-    if (value === undefined) return "\u2013";
-    return Number.isFinite(least) ? `${show(value)} (${show(least)} to ${show(most)})` : show(value);
-  };
-  const rows = steps.map((step) => [number(step), ...maps.map((map) => told(map.get(step) ?? []))]);
+  /** @type {(point?: number[]) => string} */
+  const text = ([, value, least, most] = []) => rangeText(show, value, least, most);
+  const rows = steps.map((step) => [number(step), ...maps.map((map) => text(map.get(step)))]);
   return figure(
     title,
     h("div", null, canvas(title, axis.lines, drawn, ticks), legend(series.map(([name]) => name))),

@@ -1,6 +1,6 @@
 // Colours for code, and texts that are cut to a size that a page can show.
 
-import { h, number, visible } from "./dom.js";
+import { h, number } from "./dom.js";
 
 const HEAD = 4000; // characters that a text keeps at its start; at its end, about a third of that
 const COLOURED = 20_000;
@@ -82,11 +82,4 @@ function inPieces(text) {
   const pieces = [];
   for (let at = 0; at < text.length; at += COLOURED) pieces.push(h("div.piece", null, text.slice(at, at + COLOURED)));
   return h("pre.code", { tabindex: 0 }, pieces);
-}
-
-export function oneLine(text, most = 160) {
-  const line = visible(String(text).slice(0, 4 * most))
-    .replace(/\s+/g, " ")
-    .trim();
-  return line.length > most ? `${line.slice(0, most - 1)}\u2026` : line;
 }

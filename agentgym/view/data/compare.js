@@ -1,7 +1,7 @@
 // Two runs on the same tasks: how they differ, and the tasks that one solves and the other does not.
 
 import { spans } from "./charts.js";
-import { h, number, percent, plural, sign, signed, table } from "./dom.js";
+import { h, number, numberHead, percent, plural, sign, signed, table } from "./dom.js";
 import { go, linkTo } from "./route.js";
 
 const MOST = 500;
@@ -85,10 +85,6 @@ function excludesZero([low, high]) {
   return low > 0 || high < 0;
 }
 
-function right(name) {
-  return h("th.num", { scope: "col" }, name);
-}
-
 function measures(found) {
   const rows = Object.entries(found.measures).map(([name, change]) =>
     h(
@@ -103,7 +99,7 @@ function measures(found) {
   return [
     table(
       "measures, means over tasks",
-      ["per episode", ...["A", "B", "B \u2212 A", "95 % interval"].map(right)],
+      ["per episode", ...["A", "B", "B \u2212 A", "95 % interval"].map(numberHead)],
       rows,
     ),
     h("p.muted", null, "Bold: the interval excludes 0."),
@@ -147,7 +143,7 @@ function flips(found) {
       [task.a, task.b].map((value, side) => [h("td.num", null, percent(value)), attempts(task.attempts[side])]),
     ),
   );
-  const heads = ["B has", "task", right("difficulty"), right("A"), "attempts of A", right("B"), "attempts of B"];
+  const heads = ["B has", "task", numberHead("difficulty"), numberHead("A"), "attempts of A", numberHead("B"), "attempts of B"];
   return [
     table("tasks that one of them solves more often", heads, rows, "plain flips"),
     all.length > MOST && h("p.muted", null, `The first ${MOST} of ${number(all.length)} are listed.`),

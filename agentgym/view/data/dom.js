@@ -97,6 +97,11 @@ export function table(caption, heads, rows, className = "plain") {
   );
 }
 
+// The head of a column of numbers.
+export function numberHead(name) {
+  return h("th.num", { scope: "col" }, name);
+}
+
 const MINUS = "\u2212";
 const ROUNDING = 1e-9; // smaller numbers are what sums of fractions leave over
 
@@ -119,6 +124,7 @@ export function percent(value) {
 }
 
 export function seconds(value) {
+  if (value === null) return "\u2013";
   if (Math.abs(value) < 0.1) return value === 0 ? "0 s" : `${number(1000 * value, 2)} ms`;
   return value >= 100 ? `${Math.round(value)} s` : `${number(value, 3)} s`;
 }

@@ -2,7 +2,7 @@
 // table of all trajectories.
 
 import { lines, ranked, spans, stacked } from "./charts.js";
-import { h, mark, number, percent, plural, seconds, sign, signed, table } from "./dom.js";
+import { h, mark, number, numberHead, percent, plural, seconds, sign, signed, table } from "./dom.js";
 import { channelMeans, endingShares, FILTERS, overview, splitBySuccess, turnCounts } from "./query.js";
 import { go, linkTo } from "./route.js";
 
@@ -25,7 +25,7 @@ const COLUMNS = [
   ["id", "trajectory", (row) => h("span.id", null, row.id)],
   ["env", "environment", (row) => shortEnv(row.env)],
   ["policy", "policy", (row) => row.policy],
-  ["step", "step", (row) => (row.step === null ? "\u2013" : number(row.step)), "num"],
+  ["step", "step", (row) => number(row.step), "num"],
   ["difficulty", "difficulty", (row) => number(row.difficulty), "num"],
   ["success", "result", mark],
   ["reason", "ending", (row) => row.reason ?? "running"],
@@ -37,18 +37,8 @@ const COLUMNS = [
   ["sampled", "tokens out", (row) => number(row.sampled), "num"],
   ["cost", "cost", (row) => number(row.cost), "num"],
   ["seconds", "time", (row) => seconds(row.seconds), "num"],
-  [
-    "generation",
-    "in policy",
-    (row) => (row.generation === null ? "\u2013" : seconds(row.generation)),
-    "num.extra-column",
-  ],
-  [
-    "environment",
-    "in env",
-    (row) => (row.environment === null ? "\u2013" : seconds(row.environment)),
-    "num.extra-column",
-  ],
+  ["generation", "in policy", (row) => seconds(row.generation), "num.extra-column"],
+  ["environment", "in env", (row) => seconds(row.environment), "num.extra-column"],
 ];
 
 function shortEnv(name) {
@@ -134,7 +124,7 @@ function figures(found, wanted) {
     one("turns", number(means.turns)),
     tokens(means) && one("tokens in, out", tokens(means)),
     means.cost !== null && one("cost", number(means.cost), "each"),
-    one("time", means.seconds === null ? "\u2013" : seconds(means.seconds), "each"),
+    one("time", seconds(means.seconds), "each"),
     found.generation &&
       one(
         "time in generation",
@@ -151,10 +141,6 @@ function tokens({ input, sampled }) {
 
 function stepsText([first, last]) {
   return first === last ? `training step ${number(first)}` : `training steps ${number(first)} to ${number(last)}`;
-}
-
-function right(name) {
-  return h("th.num", { scope: "col" }, name);
 }
 
 function partsTable(parts, wanted) {
@@ -178,12 +164,12 @@ function partsTable(parts, wanted) {
       cell(number(part.means.turns)),
       cell(tokens(part.means) ?? "\u2013"),
       costs && cell(number(part.means.cost)),
-      cell(part.means.seconds === null ? "\u2013" : seconds(part.means.seconds)),
+      cell(seconds(part.means.seconds)),
       cell(number(part.rows.length - part.played.length)),
     ),
   );
   const heads = ["solved (95 %)", "trajectories", "reward", "turns", "tokens in, out", costs && "cost", "time", "failed"];
-  return table("policies and files", ["", ...heads.filter(Boolean).map(right)], rows, "plain parts");
+  return table("policies and files", ["", ...heads.filter(Boolean).map(numberHead)], rows, "plain parts");
 }
 
 function range([low, high]) {

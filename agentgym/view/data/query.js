@@ -120,11 +120,10 @@ function studentQuantile(freedom) {
 }
 
 // The series of a chart: the policies, or the files if there is one policy; of each, the rates by a column's values.
-/** @type {(rows: Row[], by: "difficulty" | "env" | "policy" | "file" | "step") => Series[]} */
+/** @type {(rows: Row[], by: "difficulty" | "env" | "step") => Series[]} */
 function rates(rows, by) {
   const apart = new Set(rows.map((row) => row.policy)).size > 1 ? "policy" : "file";
-  const single = by === "policy" || by === "file";
-  return [...collect(rows, (row) => (single ? "" : row[apart]))].map(([name, part]) => ({
+  return [...collect(rows, (row) => row[apart])].map(([name, part]) => ({
     name,
     values: [...collect(part, (row) => row[by])]
       .sort(([a], [b]) => compared(a, b))
@@ -185,15 +184,12 @@ function part(rows) {
 export function overview(rows) {
   const played = rows.filter((row) => !row.failed);
   return {
-    count: rows.length,
     failed: rows.length - played.length,
     parts: [...collect(rows, (row) => JSON.stringify([row.file, row.policy])).values()].map(part),
     means: means(played),
     generation: generation(played),
     difficulty: rates(played, "difficulty"),
     env: rates(played, "env"),
-    policy: rates(played, "policy"),
-    file: rates(played, "file"),
     steps: rates(
       played.filter((row) => row.step !== null),
       "step",

@@ -43,6 +43,6 @@ export function taskBar(head, question, task) {
     question && line("question", clamped("question", question)),
     right
       ? line("right answer", clamped("gold", right))
-      : line("right answer", h("span.muted", null, task.problem ? `not shown: ${task.problem}` : "the task holds none")),
+      : line("right answer", h("span.muted", null, task.problem ? `not shown: ${task.problem}` : "the task has none")),
   );
 }

@@ -14,6 +14,7 @@ import { hasTimes, timesText, waterfall } from "./waterfall.js";
 const MANY_TURNS = 8; // a longer table of credit waits to be opened
 const LAZY_TURNS = 40; // of more, those out of sight are not laid out
 const WHEN = "Credit is known once the episode has ended; during it, rewards are paid as they become certain.";
+const LIMITS = { length: "tokens", time: "time" }; // by the `finish` of a turn that reached one
 const KNOWN_NOTES = new Set(["credit", "gates", "trainer_logprobs"]);
 
 function facts(row, trajectory) {
@@ -94,7 +95,7 @@ function details(trajectory, notes) {
 }
 
 function turnBox(turn, at, pay, modelTurn, many) {
-  const cutOff = turn.finish === "length" || turn.action?.finish_reason === "length";
+  const limit = LIMITS[turn.finish ?? turn.action?.finish_reason];
   return h(
     many ? "section.turn.many" : "section.turn",
     { id: `turn-${at + 1}`, "aria-label": `turn ${at + 1}` },
@@ -104,7 +105,7 @@ function turnBox(turn, at, pay, modelTurn, many) {
       turn.action === null ? "graded as it stood" : `turn ${at + 1}`,
       turn.span && h("span.muted", null, ` ${plural(turn.span[1] - turn.span[0], "token")}`),
       turn.times && h("span.muted", { title: timesText(turn.times) }, `, ${seconds(turnSeconds(turn))}`),
-      cutOff && h("span.warn", null, " cut off at the limit of tokens"),
+      limit && h("span.warn", null, ` cut off at the limit of ${limit}`),
     ),
     h(
       "div.turn-body",

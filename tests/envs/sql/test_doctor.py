@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,14 @@ def test_generated_golds_are_determined_by_their_data(count: int):
         assert examination.verdicts == []
 
 
+def test_a_task_that_breaks_is_not_examined():
+    [tasks] = sets_of_env(EnvFactory("sql", {}), ["train"], 2)
+    broken, fine = tasks.tasks
+    examination = examine(replace(tasks, tasks=[replace(broken, gold={**broken.gold, "sql": "SELECT"}), fine]))
+    assert examination.not_examined == [broken.id]
+    assert examination.right > 0
+
+
 def test_averages_say_which_rows_count():
     env = SQLEnv(families=["average", "average_where", "best_child_of_each", "count_per_year"])
     tasks = [env.tasks.get("train", index) for index in range(40)]
@@ -121,6 +130,7 @@ def test_answers_are_respelt_and_altered():
     assert respelt("Zoë's 12")["decomposed accents"] != "Zoë's 12"
     assert respelt("1203000")["thousands separated"] == "1,203,000"
     assert altered("19.5")["the next number"] == "20.5"
+    assert altered("2.5 km")["ten times as much"] == "25.0 km"
     assert altered("Port Veld")["another order"] == "Veld Port"
     for text in ("", "7", "0", "-3", "Ann", "a b"):
         assert text not in (*respelt(text).values(), *altered(text).values()), text
