@@ -20,7 +20,7 @@ from agentgym.core.dialects.compact import Compact
 from agentgym.core.dialects.families import xml_call
 from agentgym.core.dialects.fenced import Fenced
 from agentgym.core.dialects.tags import Tags
-from agentgym.core.dialects.text import text_parameter
+from agentgym.core.dialects.text import THINK, text_parameter
 from agentgym.core.messages import ToolCall, calls_of
 from agentgym.core.toolset import Toolset
 
@@ -38,6 +38,7 @@ class Form:
 FORMS: Mapping[str, Form] = {
     "several_calls": Form("comes with others in one message"),
     "text_around": Form("has text after it"),
+    "malformed": Form("is not exactly in the right form"),
     "unclosed_tag": Form("stands in a tag that is never closed"),
     "json_fence": Form("stands as JSON in a Markdown fence"),
     "bare_json": Form("stands as JSON in the text", "template"),
@@ -95,7 +96,7 @@ def near_miss(text: str, tools: Toolset, dialect: Dialect, max_calls: int = 1) -
     for read in _READERS:
         kind, calls = read(body, tools)
         if calls:
-            return OtherForm("text_around" if kind == dialect.name else kind, calls)
+            return OtherForm("malformed" if kind == dialect.name else kind, calls)
     return None
 
 
@@ -115,7 +116,8 @@ _TAGS = re.compile(r"<[^<>]*>|```\w*")
 
 
 def _after_reasoning(text: str) -> str:
-    return text[max((match.end() for match in _REASONING_END.finditer(text)), default=0) :]
+    """Return the text after the reasoning, without reasoning that is still open."""
+    return text[max((match.end() for match in _REASONING_END.finditer(text)), default=0) :].partition(THINK)[0]
 
 
 def _without_end(body: str, tools: Toolset, dialect: Dialect) -> tuple[ToolCall, ...]:
@@ -273,17 +275,30 @@ def _object_at(body: str, start: int) -> tuple[Any, int]:
     try:
         return strict_json.read_value(body, start)
     except ToolError:
+        pass
+    try:
+        value, end = _MULTILINE.raw_decode(body, start)
+        return _as_data(value), end
+    except (ValueError, RecursionError):
         end = _balanced(body, start)
         return (None, start + 1) if end is None else (_literal(body[start:end]), end)
 
 
+_MULTILINE = json.JSONDecoder(strict=False)
+"""Reads strings with line breaks in them."""
+
+
 def _literal(source: str) -> Any:
     try:
-        value = ast.literal_eval(_tidy_escapes(source))
-        json.dumps(value, allow_nan=False)
+        return _as_data(ast.literal_eval(_tidy_escapes(source)))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-    return value
+
+
+def _as_data(value: Any) -> Any:
+    """Return a Python value as JSON data. Raises `TypeError` or `ValueError`, as for NaN and lone surrogates."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json.loads(text.encode())
 
 
 _TOKENS = re.compile(r"""[\[\](){}]|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'""", re.DOTALL)
@@ -420,8 +435,7 @@ def _node_value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
         return {"true": True, "false": False, "null": None}.get(node.id, _NO_VALUE)
     try:
-        value = ast.literal_eval(node)
-        return json.loads(json.dumps(value, allow_nan=False))
+        return _as_data(ast.literal_eval(node))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return _NO_VALUE
 
