@@ -90,7 +90,7 @@ SPOKEN: list[tuple[str, str, str, tuple[ToolCall, ...]]] = [
     ("GLM-4-9B", "name_and_json", f"book\n{B}", (BOOK,)),
     ("OpenAI, arguments as text", "native", json.dumps({"tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "lookup", "arguments": L}}]}), (LOOKUP,)),
     ("Python literal", "bare_json", str({"name": "book", "arguments": dict(BOOK.arguments)}), (BOOK,)),
-    ("line breaks in a string", "json_fence", f'```json\n{{"name": "lookup", "arguments": {{"sql": "SELECT 1\n}}"}}}}\n```', (ToolCall("lookup", {"sql": "SELECT 1\n}"}),)),
+    ("line breaks in a string", "json_fence", '```json\n{"name": "lookup", "arguments": {"sql": "SELECT 1\n}"}}\n```', (ToolCall("lookup", {"sql": "SELECT 1\n}"}),)),
     ("nested", "bare_json", json.dumps({"thought": "I look.", "action": {"name": "lookup", "args": dict(LOOKUP.arguments)}}), (LOOKUP,)),
     ("flat", "bare_json", json.dumps({"tool": "lookup", "sql": SQL}), (LOOKUP,)),
     ("our tags", "tags", f"<book>{B}</book>", (BOOK,)),
@@ -152,7 +152,7 @@ def test_near_misses_are_named_by_their_form():
     readers = {form.dialect for form in FORMS.values()} - {"", "template"}
     assert readers <= set(DIALECTS)
     hermes = f'<tool_call>{{"name": "lookup", "arguments": {L}}}</tool_call>'
-    literal = f"<tool_call>{dict(name='lookup', arguments={'sql': SQL})}</tool_call>"
+    literal = f"<tool_call>{ {'name': 'lookup', 'arguments': {'sql': SQL}} }</tool_call>"
     rows = [(f"{hermes} I wait.", 1, "text_around"), (hermes * 2, 1, "several_calls"), (literal, 1, "malformed")]
     for text, max_calls, kind_of in rows:
         near = near_miss(text, TOOLS, ALL["hermes"], max_calls)

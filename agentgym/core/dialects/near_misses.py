@@ -79,7 +79,7 @@ def near_miss(text: str, tools: Toolset, dialect: Dialect, max_calls: int = 1) -
     """Return the calls of known tools in a text that a dialect cannot read, if there are any.
 
     Args:
-        text: What the model wrote.
+        text: The model's text.
         tools: The tools that it can call.
         dialect: The dialect of its calls.
         max_calls: Maximum number of calls in a turn.

@@ -128,7 +128,7 @@ def finished(action: Action, reason: object, tokens: int | None = None) -> Actio
     of the turn might have corrected them.
 
     Args:
-        action: What the model wrote.
+        action: The model's action.
         reason: Why the model stopped, such as `"length"` or `"stop"`; see `CUT_REASONS`.
         tokens: The number of tokens of the turn, if known.
     """
