@@ -38,7 +38,7 @@ class Form:
 FORMS: Mapping[str, Form] = {
     "several_calls": Form("comes with others in one message"),
     "text_around": Form("has text after it"),
-    "malformed": Form("is not exactly in the right form"),
+    "malformed": Form("is malformed"),
     "unclosed_tag": Form("stands in a tag that is never closed"),
     "json_fence": Form("stands as JSON in a Markdown fence"),
     "bare_json": Form("stands as JSON in the text", "template"),

@@ -11,6 +11,8 @@ from agentgym.base.command_options import Port, Seed, Settings
 from agentgym.base.components import READ_TOKEN
 from agentgym.base.loading import load_named
 
+_SERVER = "agentgym.interop.served.gateway.server"
+
 
 def gateway(
     policy: Annotated[
@@ -39,9 +41,7 @@ def gateway(
 
     Serves on this machine only, until Ctrl-C. Owners open and reward sessions; see docs/interop/gateway.md.
     """
-    from agentgym.interop.served.gateway.server import GatewayArguments, run_gateway
-
-    arguments = GatewayArguments(
+    arguments = load_named(f"{_SERVER}:GatewayArguments", "a class")(
         policy,
         env,
         settings or (),
@@ -56,4 +56,4 @@ def gateway(
         out,
     )
     token = load_named(READ_TOKEN, "a function")(token_file)
-    run_gateway(arguments, token, shows_token=token_file is None)
+    load_named(f"{_SERVER}:run_gateway", "a function")(arguments, token, shows_token=token_file is None)
