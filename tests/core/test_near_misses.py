@@ -178,6 +178,11 @@ def test_prose_and_calls_of_other_tools_are_no_near_misses(name: str):
     assert differing(lambda text: near_miss(text, TOOLS, ALL[name]), [(text, None) for text in NO_CALLS]) == []
 
 
+def test_json_that_names_no_tool_may_be_the_text_of_a_call():
+    [call] = ALL["fenced"].parse('```json\n{"name": "Bob", "type": "person"}\n```', TOOLS).calls
+    assert (call.name, call.arguments) == ("lookup", {"sql": '{"name": "Bob", "type": "person"}'})
+
+
 GARBAGE = [
     '{"name": "lookup", ', '{"name": {', "lookup(", "lookup {", "lookup ", "[lookup(", "<function=lookup>", "\n@lookup ",
     "<tool_call>lookup<arg_key>", '<invoke name="lookup">', "```lookup\n", "<lookup>", "{'", "lookup<x>", "</think>", "(",
