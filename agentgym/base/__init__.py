@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, settings, files, terminal output. Imports nothing else of agentgym."""
+"""The base of every other package: errors, settings, files, terminal output. Imports nothing else of agentgym."""

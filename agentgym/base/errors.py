@@ -6,8 +6,8 @@ AgentGymError
 ├── ScriptFailed (RuntimeError)        a scripted player broke: never retried, never a result of a model
 ├── UsageError (ValueError)            the caller asked for something impossible: one clear line
 │   ├── MissingExtra (ImportError)     an optional dependency is not installed: the message names the command
-│   └── NoSolution                     an environment has no solution for a task └── TaskError (LookupError)
-no such task, split or manifest entry
+│   └── NoSolution                     an environment has no solution for a task
+└── TaskError (LookupError)            no such task, split or manifest entry
     └── BrokenTask                     the task's own gold or files are wrong: it is excluded
 """
 

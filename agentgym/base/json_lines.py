@@ -114,7 +114,10 @@ def mend_last_line(path: Path, beginning: bytes) -> None:
         elif is_ours and (start == 0 or _is_torn(last)):
             file.truncate(start)
         else:
-            raise UsageError(f"{str(path)!r} is not a file of these lines, and is not changed; name another file")
+            raise UsageError(
+                f"cannot append to {str(path)!r}: its last line is cut off, but it does not begin as agentgym's files "
+                "do, so that line is kept; name another file"
+            )
 
 
 def _start_of_last_line(file: BinaryIO) -> int:

@@ -43,8 +43,8 @@ _lock = threading.RLock()
 def also_look_in(folder: str) -> None:
     """Look for modules in a folder too, but only for those that somebody names as `module:name`.
 
-    Otherwise a file of the folder could take the place of an optional package. A folder that holds a named module stays
-    on the module search path, because that module may import others from there later.
+    Otherwise a file of the folder could take the place of an optional package. A folder that itself holds a named
+    module stays on the module search path, because that module may import others from there later.
     """
     FOLDERS[:] = [folder]
 
@@ -55,15 +55,19 @@ def _import(name: str) -> ModuleType:
     with _lock:
         folders = [folder for folder in FOLDERS if folder not in sys.path]
         sys.path += folders
-        file = ""
         try:
-            module = import_module(name)
-            file = getattr(module, "__file__", None) or ""
-            return module
+            return import_module(name)
         finally:
             for folder in folders:
-                if not file.startswith(os.path.join(folder, "")):
+                if folder not in _places_of(name.partition(".")[0]):
                     sys.path.remove(folder)
+
+
+def _places_of(package: str) -> list[str]:
+    """Return the folders that hold an imported top-level package or module, even if a virtual environment is in one."""
+    module = sys.modules.get(package)
+    places = [*getattr(module, "__path__", ())] or [getattr(module, "__file__", None) or ""]
+    return [os.path.dirname(place) for place in places]
 
 
 def _module(name: str, path: str, what: str) -> ModuleType:

@@ -49,12 +49,12 @@ def check_folder(path: Path) -> None:
 
 
 def refuse_to_replace(path: Path, what: str, is_ours: Callable[[Path], bool]) -> None:
-    """Raise `UsageError` if a file has contents that a command of ours did not write.
+    """Raise `UsageError` if a file has contents of someone else's.
 
     Args:
         path: The file that is about to be replaced; it need not exist.
-        what: What the command writes, with its article, for the message.
-        is_ours: Whether the file holds that.
+        what: A name for our contents, with its article, for the message.
+        is_ours: Whether the file holds such contents.
     """
     if path.is_file() and path.stat().st_size and not is_ours(path):
         raise UsageError(f"{str(path)!r} exists and is not {what}: name another file, or remove it first")

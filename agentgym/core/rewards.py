@@ -156,7 +156,7 @@ class Scheme:
         values, states = self.trace(turns) if self.gates else (turns, [])
         if self.capped:
             values = self._below_caps(values)
-        if self.in_full and sum(turn.get(OUTCOME, 0.0) for turn in turns) >= SOLVED_AT:
+        if self._pays_in_full(turns):
             values = self._filled(values, states[-1] if states else ())
         count = max(1, len(turns))
         scale = {name: weight / count if name in self.averaged else weight for name, weight in self.weights.items()}
@@ -172,6 +172,9 @@ class Scheme:
                     before, total = min(cap, total), total + turn[name]
                     turn[name] = min(cap, total) - before
         return values
+
+    def _pays_in_full(self, turns: Turns) -> bool:
+        return bool(self.in_full) and sum(turn.get(OUTCOME, 0.0) for turn in turns) >= SOLVED_AT
 
     def _filled(self, turns: Turns, states: Sequence[GateState]) -> list[dict[str, float]]:
         """Return the channel values, where the last turn completes the sums of `in_full` to 1 if their gates are open.
@@ -196,7 +199,6 @@ class Scheme:
             for name, value in turn.items():
                 if value and name in earned:
                     earned[name] += value
-        solved = bool(self.in_full) and sum(turn.get(OUTCOME, 0.0) for turn in turns) >= SOLVED_AT
         shut: set[str] = set()
         for gate in self.gates:
             if not gate.is_open((earned[gate.on],), 0):
@@ -205,7 +207,7 @@ class Scheme:
         for name, cap in self.capped.items():
             if name in earned:
                 earned[name] = min(cap, earned[name])
-        if solved:
+        if self._pays_in_full(turns):
             earned.update(dict.fromkeys(self.in_full - shut, 1.0))
         count = max(1, len(turns))
         return sum([earned[name] * (w / count if name in self.averaged else w) for name, w in self._weights])

@@ -256,12 +256,12 @@ def write_manifest(path: Path, tasks: Sequence[Task]) -> None:
 
 
 KEYED = "keyed:"
-"""How a hash begins that the server of an environment made with a secret key, so that nobody can guess small golds."""
+"""Prefix of hashes that a server has keyed with a secret, so that its clients cannot guess small golds."""
 
 
-def may_be_same(hash: str, other: str) -> bool:
-    """Whether two hashes may be of the same content: a keyed hash says nothing to those without the key."""
-    return hash == other or hash.startswith(KEYED) != other.startswith(KEYED)
+def may_be_same(left: str, right: str) -> bool:
+    """Whether two hashes may be of the same task: a keyed hash cannot be compared with a plain one."""
+    return left == right or left.startswith(KEYED) != right.startswith(KEYED)
 
 
 def _is_manifest(path: Path) -> bool:

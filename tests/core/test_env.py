@@ -245,6 +245,8 @@ def test_the_stated_number_of_turns_is_the_limit():
         results = (env.step(call("add", number=0)) for _ in range(99))
         assert 1 + next(number for number, result in enumerate(results) if result.truncated) == env.max_turns
     assert "You have" not in text_of(Counter().reset(seed=0)[0][0])
+    assert "3 messages in a row without a valid call end the episode." in Telling().stated_limits
+    assert "A message without a valid call ends" in type("Strict", (Telling,), {"max_format_errors": 1})().stated_limits
 
 
 # States.

@@ -42,6 +42,7 @@ NUMBERS: list[tuple[Any, Any, bool]] = [
     (1_700_000_000.0, 1_700_000_001.0, False), (1_700_000_000, 1_700_000_001.0, False), (4e9 + 0.4, 4 * 10**9, True),
     (Single(0.1), 0.100001, False), (Single(0.1), 0.10000005, True), (Single(2**24), 2**24 - 1, False),
     (NAN, NAN, True), (NAN, 1.0, False), (INF, INF, True), (INF, -INF, False), (Decimal("sNaN"), 1.0, False),
+    (Decimal("1e400"), INF, False), (Decimal("NaN"), NAN, True), (Decimal("0.5"), Fraction(1, 2), True),
 ]  # fmt: skip
 
 
@@ -118,6 +119,7 @@ DATES: dict[str, tuple[int | None, int, int | None] | None] = {
     (1897, 10, 13)),
     "the 4th of May": (None, 5, 4), "May 1904": (1904, 5, None),
     **dict.fromkeys(("4/5/2020", "30 February 2020", "1897", "13", "2020-13-01", "May", "1 May or 2021", "x" * 99)),
+    **dict.fromkeys(("2020-05-00", "0000-01-01")),
 }  # fmt: skip
 
 
@@ -136,6 +138,9 @@ def test_folding_keeps_letters_and_merges_typography():
         assert text_decision(answer, "a-b").rule is rule
     assert text_decision("Cafe\u0301", "Café").rule is DecisionRule.SAME
     assert text_decision("4 May 2020", "2020-05-04").rule is DecisionRule.DATE
+    assert text_decision("1/2", "0.5") == text_decision("1.5 million", "1.5", "How many million?")
+    assert text_decision("1/2", "0.5").rule is DecisionRule.NUMBER
+    assert not text_decision("1.10", "1.1"), "it may be a version"
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,13 @@ def test_a_folder_counts_only_for_modules_that_are_named(tmp_path: Path, monkeyp
     for name in ("named_in_folder", "optional_in_folder"):
         (tmp_path / "folder").mkdir(exist_ok=True)
         (tmp_path / "folder" / f"{name}.py").write_text("def make(): return __name__")
+    library = tmp_path / "folder" / ".venv"
+    library.mkdir()
+    (library / "named_in_library.py").write_text("def make(): return __name__")
+    sys.path.append(str(library))
     also_look_in(str(tmp_path / "folder"))
     function("json:dumps")
+    function("named_in_library:make")
     assert find_spec("optional_in_folder") is None
     assert function("named_in_folder:make")() == "named_in_folder"
     assert find_spec("optional_in_folder") is not None, "the module may import it later"

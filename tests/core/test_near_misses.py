@@ -90,6 +90,7 @@ SPOKEN: list[tuple[str, str, str, tuple[ToolCall, ...]]] = [
     ("GLM-4-9B", "name_and_json", f"book\n{B}", (BOOK,)),
     ("OpenAI, arguments as text", "native", json.dumps({"tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "lookup", "arguments": L}}]}), (LOOKUP,)),
     ("Python literal", "bare_json", str({"name": "book", "arguments": dict(BOOK.arguments)}), (BOOK,)),
+    ("line breaks in a string", "json_fence", '```json\n{"name": "lookup", "arguments": {"sql": "SELECT 1\n}"}}\n```', (ToolCall("lookup", {"sql": "SELECT 1\n}"}),)),
     ("nested", "bare_json", json.dumps({"thought": "I look.", "action": {"name": "lookup", "args": dict(LOOKUP.arguments)}}), (LOOKUP,)),
     ("flat", "bare_json", json.dumps({"tool": "lookup", "sql": SQL}), (LOOKUP,)),
     ("our tags", "tags", f"<book>{B}</book>", (BOOK,)),
@@ -147,11 +148,13 @@ def test_near_misses_are_named_by_their_form():
         return near.kind if near else ""
 
     assert differing(kind, [(text, kind) for _, kind, text, _ in SPOKEN]) == []
-    assert {kind for _, kind, _, _ in SPOKEN} | {"several_calls", "text_around"} == set(FORMS)
+    assert {kind for _, kind, _, _ in SPOKEN} | {"several_calls", "text_around", "malformed"} == set(FORMS)
     readers = {form.dialect for form in FORMS.values()} - {"", "template"}
     assert readers <= set(DIALECTS)
     hermes = f'<tool_call>{{"name": "lookup", "arguments": {L}}}</tool_call>'
-    for text, max_calls, kind_of in ((f"{hermes} I wait.", 1, "text_around"), (hermes * 2, 1, "several_calls")):
+    literal = f"<tool_call>{ {'name': 'lookup', 'arguments': {'sql': SQL}} }</tool_call>"
+    rows = [(f"{hermes} I wait.", 1, "text_around"), (hermes * 2, 1, "several_calls"), (literal, 1, "malformed")]
+    for text, max_calls, kind_of in rows:
         near = near_miss(text, TOOLS, ALL["hermes"], max_calls)
         assert near is not None
         assert near.kind == kind_of
@@ -165,12 +168,19 @@ NO_CALLS = [
     "<think>lookup(sql='x')",
     "lookup: see {...}",
     'The lookup table is {"rows": 3}.',
+    "{'name': 'lookup', 'arguments': {'sql': '\\ud800'}}",
+    '{"name": "lookup", "arguments": {"sql": "\ud800\n"}}',
 ]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_prose_and_calls_of_other_tools_are_no_near_misses(name: str):
-    assert differing(lambda text: near_miss(text, TOOLS, ALL[name]), [(text, None) for text in NO_CALLS[:4]]) == []
+    assert differing(lambda text: near_miss(text, TOOLS, ALL[name]), [(text, None) for text in NO_CALLS]) == []
+
+
+def test_json_that_names_no_tool_may_be_the_text_of_a_call():
+    [call] = ALL["fenced"].parse('```json\n{"name": "Bob", "type": "person"}\n```', TOOLS).calls
+    assert (call.name, call.arguments) == ("lookup", {"sql": '{"name": "Bob", "type": "person"}'})
 
 
 GARBAGE = [
@@ -186,7 +196,7 @@ def test_long_garbage_is_read_in_linear_time():
         near_miss("lookup " + unit * ((MAX_ACTION_CHARS - 10) // len(unit)), TOOLS, ALL["hermes"])
 
 
-# What an environment does with them.
+# Near misses in an environment.
 
 
 def played(*actions: Any, **kwargs: Any) -> tuple[Any, list[str], list[dict[str, float]]]:
@@ -211,6 +221,20 @@ def test_the_error_shows_the_models_own_call_once_and_near_misses_are_counted(na
     assert (last.truncated, last.info["counts"]["format_errors"]) == (True, 3)
     assert (last.info["counts"]["near_misses/json_fence"], last.info["counts"]["near_misses/bare_json"]) == (2, 1)
     assert [channel["format"] for channel in channels] == [0, 0, 0]
+
+
+class Listener(Counter):
+    def respond(self, text: str) -> str:
+        return "I hear."
+
+
+def test_only_refused_turns_are_near_misses_and_the_form_is_shown_before_it_is_referred_to():
+    twice = assistant("", [ToolCall("add", {"number": 1}), ToolCall("done")])
+    _, texts, _ = played(twice, FENCED_ADD, FENCED_ADD, dialect="tags")
+    assert ["Write exactly this" in text for text in texts] == [False, True, False]
+    result = started(Listener, dialect="tags", max_turns=1).step(FENCED_ADD)
+    assert text_of(result.observation[0]) == "I hear."
+    assert not any(name.startswith("near_misses") for name in result.info["counts"])
 
 
 @pytest.mark.parametrize("name", DIALECTS)

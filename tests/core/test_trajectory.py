@@ -127,7 +127,7 @@ FOREIGN = [
 def test_nothing_is_removed_from_a_file_that_holds_no_trajectories(tmp_path: Path, content: bytes):
     path = tmp_path / "t.jsonl"
     path.write_bytes(content * 30)
-    with pytest.raises(UsageError, match="is not a file of these lines, and is not changed"):
+    with pytest.raises(UsageError, match="its last line is cut off, but it does not begin as agentgym's files do"):
         write_jsonl(path, [record("a")], append=True)
     assert path.read_bytes() == content * 30
 

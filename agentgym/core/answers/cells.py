@@ -115,7 +115,8 @@ def same_rows(rows: Sequence[Row], gold_rows: Sequence[Row]) -> bool:
 def pair_off(fitting: Sequence[Sequence[int]]) -> int:
     """Return the largest number of disjoint pairs, given the numbers of the targets that fit each item.
 
-    This is a maximum bipartite matching, by augmenting paths.
+    This is a maximum bipartite matching, by augmenting paths. It recurses once per item of a path, so keep the smaller
+    side to a few hundred.
     """
     owner: dict[int, int] = {}
 

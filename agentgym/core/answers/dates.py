@@ -19,26 +19,9 @@ class Day(NamedTuple):
     """Time of day; `None` at midnight."""
 
 
+_NAMES = "january february march april may june july august september october november december"
 _MONTHS = {
-    name[:length]: number
-    for number, name in enumerate(
-        [
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ],
-        start=1,
-    )
-    for length in (3, len(name))
+    name[:length]: number for number, name in enumerate(_NAMES.split(), start=1) for length in (3, len(name))
 } | {"sept": 9}
 _MONTH = f"({'|'.join(sorted(_MONTHS, key=len, reverse=True))})\\.?"
 _WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,?\s+)?"
@@ -81,20 +64,21 @@ def _date(words: str) -> Day | None:
     for pattern, groups in _FORMS:
         if stated := pattern.fullmatch(words):
             year, month, day = (stated[group] if group else None for group in groups)
-            return _valid(year and int(year), _MONTHS.get(str(month)) or int(str(month)), day and int(day))
+            return _valid(year, _MONTHS.get(str(month)) or str(month), day)
     if stated := _NUMERIC.fullmatch(words):
-        first, second, year = int(stated[1]), int(stated[3]), int(stated[4])
+        first, second, year = stated.group(1, 3, 4)
         readings = {_valid(year, second, first), _valid(year, first, second)} - {None}
         return readings.pop() if len(readings) == 1 else None
     return None
 
 
-def _valid(year: int | str | None, month: int, day: int | str | None) -> Day | None:
+def _valid(year: str | None, month: str | int, day: str | None) -> Day | None:
+    stated = Day(None if year is None else int(year), int(month), None if day is None else int(day))
     try:
-        datetime.date(int(year) if year else 2000, month, int(day) if day else 1)
+        datetime.date(2000 if year is None else int(year), stated.month, 1 if day is None else int(day))
     except ValueError:
         return None
-    return Day(int(year) if year else None, month, int(day) if day else None)
+    return stated
 
 
 def _time(hour: str, minute: str, second: str | None, fraction: str | None, half: str | None) -> datetime.time | None:

@@ -1,4 +1,4 @@
-"""The named rules by which an answer is right or wrong; trajectories record the rule that decided."""
+"""The named rules that make an answer right or wrong; trajectories record the rule that decided."""
 
 from __future__ import annotations
 

@@ -46,10 +46,10 @@ def same_number(left: Number, right: Number) -> bool:
         mine, theirs = float(left), float(right)
     except (OverflowError, ValueError):  # a number that no float can hold, or a signalling NaN
         return False
-    if not (math.isfinite(mine) and math.isfinite(theirs)):
-        return mine == theirs or (mine != mine and theirs != theirs)
-    if left == right:
+    if left == right or (math.isnan(mine) and math.isnan(theirs)):
         return True
+    if not (math.isfinite(mine) and math.isfinite(theirs)):
+        return False
     if not mine or not theirs:
         return abs(mine - theirs) <= AT_ZERO
     is_single = isinstance(left, Single) or isinstance(right, Single)

@@ -29,7 +29,7 @@ _INLINE = re.compile(r"`([^`]+)`")
 
 
 def nfc(text: str) -> str:
-    """Return `text` in Unicode's normal form C, in which an accented letter has one spelling."""
+    """Return `text` in Unicode's normal form C, which has one spelling for an accented letter."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 

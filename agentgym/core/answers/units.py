@@ -46,43 +46,10 @@ _SAME: dict[str, str] = {
     for word in names.split()
 }
 _CURRENCIES = frozenset({"dollar", "euro", "pound", "yen", "rupee"})
-_MONEY = frozenset(
-    [
-        "award",
-        "bill",
-        "budget",
-        "charge",
-        "cost",
-        "debt",
-        "donate",
-        "earn",
-        "earning",
-        "expense",
-        "fee",
-        "fund",
-        "gross",
-        "income",
-        "invest",
-        "loan",
-        "money",
-        "owe",
-        "paid",
-        "pay",
-        "payment",
-        "price",
-        "prize",
-        "profit",
-        "revenue",
-        "salary",
-        "save",
-        "saving",
-        "sell",
-        "sold",
-        "spend",
-        "spent",
-        "wage",
-        "worth",
-    ]
+_MONEY = (
+    "award bill budget charge cost debt donate earn earning expense fee fund gross income invest loan "
+    "money owe paid pay payment price prize profit revenue salary save saving sell sold spend spent wage "
+    "worth"
 )
 _SILENT = frozenset(
     ["a", "an", "the", "of", "in", "on", "per", "us", "total", "altogether", "left", "old", "more", "each", "about"]
@@ -122,7 +89,7 @@ def units_in(question: str) -> frozenset[str]:
         words |= {"year"}
     if "population" in words:
         words |= {"person"}
-    if words & _MONEY and not words & _CURRENCIES:
+    if not words.isdisjoint(_MONEY.split()) and not words & _CURRENCIES:
         words |= _CURRENCIES
     return words
 

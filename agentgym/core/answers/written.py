@@ -77,9 +77,10 @@ def text_decision(answer: str, gold: str, question: str = "", key: Callable[[str
 
 def _written_decision(answer: Quantity, gold: Quantity, question: str, same_text: bool) -> Decision:
     decision = _quantity_decision(answer, gold.value, gold.unit, question, None)
-    is_labelled = bool(answer.unit or gold.unit) or same_text or gold.value == int(gold.value)
+    are_decimals = isinstance(answer.value, Decimal) and isinstance(gold.value, Decimal)
     # Without a unit, 1.10 may be a version or a section, which 1.1 is not.
-    if decision.equal and answer.decimals != gold.decimals and not is_labelled:
+    may_be_version = are_decimals and gold.value != int(gold.value) and not (answer.unit or gold.unit or same_text)
+    if decision.equal and may_be_version and answer.decimals != gold.decimals:
         return Decision(False, DecisionRule.OTHER_NUMBER)
     if decision.rule is DecisionRule.SAME and not same_text:
         return Decision(True, DecisionRule.NUMBER)
@@ -100,7 +101,7 @@ def _quantity_decision(answer: Quantity, gold: Number, gold_unit: str, question:
 
 
 def _number_rule(answer: Quantity, gold: Number, fewest: int | None) -> DecisionRule | None:
-    """Return the rule by which a written number equals a gold one, or `None`."""
+    """Return the rule that makes a written number equal to a gold one, or `None`."""
     if same_number(answer.value, gold):
         return DecisionRule.SAME if answer.value == gold else DecisionRule.ROUNDING_ERROR
     written = Decimal(answer.value) if isinstance(answer.value, int) else answer.value

@@ -124,7 +124,9 @@ def _call(info: list[str], body: str, strings: dict[str, str], tools: Toolset) -
 def _holds_call(body: str, tools: Toolset) -> bool:
     """Whether a block holds a call in another form, as JSON or in Python, rather than the text of one."""
     either = "|".join(map(re.escape, tools.names))
-    in_json = r"""\{\s*["'](?:name|tool|tool_name|function|tool_calls|type)["']\s*:"""
+    named = rf"""(?:name|tool|tool_name|function)["']\s*:\s*["'](?:functions\.)?(?:{either})["']"""
+    wrapped = r"""(?:tool_calls|function)["']\s*:\s*[\[{]|type["']\s*:\s*["']function["']"""
+    in_json = rf"""\{{\s*["'](?:{named}|{wrapped})"""
     return re.match(rf"[\s\[]*+(?:{in_json}|(?:print\()?(?:{either})\()", body) is not None
 
 

@@ -20,7 +20,7 @@ from agentgym.core.dialects.compact import Compact
 from agentgym.core.dialects.families import xml_call
 from agentgym.core.dialects.fenced import Fenced
 from agentgym.core.dialects.tags import Tags
-from agentgym.core.dialects.text import text_parameter
+from agentgym.core.dialects.text import THINK, text_parameter
 from agentgym.core.messages import ToolCall, calls_of
 from agentgym.core.toolset import Toolset
 
@@ -38,6 +38,7 @@ class Form:
 FORMS: Mapping[str, Form] = {
     "several_calls": Form("comes with others in one message"),
     "text_around": Form("has text after it"),
+    "malformed": Form("is malformed"),
     "unclosed_tag": Form("stands in a tag that is never closed"),
     "json_fence": Form("stands as JSON in a Markdown fence"),
     "bare_json": Form("stands as JSON in the text", "template"),
@@ -75,10 +76,10 @@ class OtherForm:
 
 
 def near_miss(text: str, tools: Toolset, dialect: Dialect, max_calls: int = 1) -> OtherForm | None:
-    """Return the calls of known tools in a text that a dialect does not read as a turn, if there are any.
+    """Return the calls of known tools in a text that a dialect cannot read, if there are any.
 
     Args:
-        text: What the model wrote.
+        text: The model's text.
         tools: The tools that it can call.
         dialect: The dialect of its calls.
         max_calls: Maximum number of calls in a turn.
@@ -93,10 +94,9 @@ def near_miss(text: str, tools: Toolset, dialect: Dialect, max_calls: int = 1) -
     if calls := _without_end(body, tools, dialect):
         return OtherForm("text_around", calls)
     for read in _READERS:
-        kind, found_calls = read(body, tools)
-        if found_calls:
-            own = FORMS[kind].dialect == dialect.name and kind == dialect.name
-            return OtherForm("text_around" if own else kind, found_calls)
+        kind, calls = read(body, tools)
+        if calls:
+            return OtherForm("malformed" if kind == dialect.name else kind, calls)
     return None
 
 
@@ -116,7 +116,8 @@ _TAGS = re.compile(r"<[^<>]*>|```\w*")
 
 
 def _after_reasoning(text: str) -> str:
-    return text[max((match.end() for match in _REASONING_END.finditer(text)), default=0) :]
+    """Return the text after the reasoning, without reasoning that is still open."""
+    return text[max((match.end() for match in _REASONING_END.finditer(text)), default=0) :].partition(THINK)[0]
 
 
 def _without_end(body: str, tools: Toolset, dialect: Dialect) -> tuple[ToolCall, ...]:
@@ -134,7 +135,7 @@ def _are_known(calls: Iterable[ToolCall], tools: Toolset) -> bool:
     return bool(names) and all(name in tools for name in names)
 
 
-# What a call looks like as data.
+# Calls as data.
 
 _NAMES = ("name", "tool", "tool_name", "function", "function_name", "action", "recipient_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input", "kwargs", "params")
@@ -168,9 +169,10 @@ def _calls_in(value: Any, tools: Toolset, depth: int = 0) -> Iterator[ToolCall]:
 def _as_call(value: dict[str, Any], tools: Toolset) -> ToolCall | None:
     for key in _NAMES:
         if (name := _tool_name(value.get(key), tools)) is not None:
-            given = next((word for word in _ARGUMENTS if word in value), None)
+            holder = next((word for word in _ARGUMENTS if word in value), None)
             rest = {word: item for word, item in value.items() if word != key and word not in _ABOUT}
-            arguments = _as_arguments(rest if given is None else value[given], name, tools, is_known=given is not None)
+            inner = rest if holder is None else value[holder]
+            arguments = _as_arguments(inner, name, tools, is_known=holder is not None)
             return None if arguments is None else ToolCall(name, arguments)
     if len(value) != 1:
         return None
@@ -203,10 +205,9 @@ def _as_arguments(value: Any, name: str, tools: Toolset, *, is_known: bool = Fal
     return value if is_known or value.keys() <= tools.get(name).parameters.get("properties", {}).keys() else None
 
 
-# The forms. Each reader returns the kind of what it finds, and the calls.
+# The forms. Each reader returns the calls, and the kind of their form.
 
 _Reading = tuple[str, tuple[ToolCall, ...]]
-_NOTHING: _Reading = ("", ())
 
 _OBJECT = re.compile(r"""[{]\s*["']""")
 _FENCE_BEFORE = re.compile(r"```[^\n`]*\s*\[?\s*\Z")
@@ -219,7 +220,7 @@ _MARKS = (
     ("llama", re.compile(r"<\|python_tag\|>")),
 )
 _NEAR = 80
-"""Characters before a call that say in what it stands."""
+"""Number of characters before a call that tell its form."""
 
 
 def _marked(body: str) -> str | None:
@@ -227,17 +228,35 @@ def _marked(body: str) -> str | None:
     return next((kind for kind, mark in _MARKS if mark.search(body)), None)
 
 
-def _json_objects(body: str, tools: Toolset) -> _Reading:
-    """Read JSON objects that name a tool, whatever stands around them."""
+def _scan(
+    body: str, opening: re.Pattern[str], read: Callable[[re.Match[str]], tuple[Iterable[ToolCall] | None, int]]
+) -> tuple[tuple[ToolCall, ...], int]:
+    """Return the calls in a text, and the start of the first one.
+
+    Args:
+        body: The text.
+        opening: How a call may begin.
+        read: Returns the calls at such a beginning, or `None` if there can be none, and where to continue.
+    """
     calls: list[ToolCall] = []
     first, at, tries = 0, 0, _MAX_TRIES
-    while tries and (opening := _OBJECT.search(body, at)) is not None:
-        value, at = _object_at(body, opening.start())
-        tries -= value is None
-        if new := [*_calls_in(value, tools)]:
-            first = first if calls else opening.start()
-            calls += new
-    return (_marked(body) or _json_kind(body, first), tuple(calls)) if calls else _NOTHING
+    while tries and (match := opening.search(body, at)) is not None:
+        new, at = read(match)
+        tries -= new is None
+        first = first if calls else match.start()
+        calls += new or ()
+    return tuple(calls), first
+
+
+def _json_objects(body: str, tools: Toolset) -> _Reading:
+    """Read JSON objects that name a tool, whatever stands around them."""
+
+    def read(opening: re.Match[str]) -> tuple[Iterable[ToolCall] | None, int]:
+        value, end = _object_at(body, opening.start())
+        return None if value is None else _calls_in(value, tools), end
+
+    calls, first = _scan(body, _OBJECT, read)
+    return _marked(body) or _json_kind(body, first), calls
 
 
 def _json_kind(body: str, start: int) -> str:
@@ -252,22 +271,34 @@ def _json_kind(body: str, start: int) -> str:
 
 
 def _object_at(body: str, start: int) -> tuple[Any, int]:
-    """Return the object that begins at `start`, as JSON or as a Python literal, and where to go on; `None` if it is
-    none."""
+    """Return the object at `start`, in JSON or as a Python literal, or `None`; and where to continue."""
     try:
         return strict_json.read_value(body, start)
     except ToolError:
+        pass
+    try:
+        value, end = _MULTILINE.raw_decode(body, start)
+        return _as_data(value), end
+    except (ValueError, RecursionError):
         end = _balanced(body, start)
         return (None, start + 1) if end is None else (_literal(body[start:end]), end)
 
 
+_MULTILINE = json.JSONDecoder(strict=False)
+"""Reads strings with line breaks in them."""
+
+
 def _literal(source: str) -> Any:
     try:
-        value = ast.literal_eval(_tidy_escapes(source))
-        json.dumps(value, allow_nan=False)
+        return _as_data(ast.literal_eval(_tidy_escapes(source)))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-    return value
+
+
+def _as_data(value: Any) -> Any:
+    """Return a Python value as JSON data. Raises `TypeError` or `ValueError`, as for NaN and lone surrogates."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json.loads(text.encode())
 
 
 _TOKENS = re.compile(r"""[\[\](){}]|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'""", re.DOTALL)
@@ -300,16 +331,14 @@ _BETWEEN = (
 def _named_json(body: str, tools: Toolset) -> _Reading:
     """Read names of tools that are followed by an object: Mistral, DeepSeek, Kimi, gpt-oss, ReAct and others."""
     opening = re.compile(rf"(?<![\w-]){_PREFIX}({_either(tools)}){_BETWEEN}")
-    calls: list[ToolCall] = []
-    first, at, tries = 0, 0, _MAX_TRIES
-    while tries and (match := opening.search(body, at)) is not None:
-        value, at = _object_at(body, match.end())
-        arguments = _as_arguments(value, match[1], tools) if isinstance(value, dict) else None
-        tries -= arguments is None
-        if arguments is not None:
-            first = first if calls else match.start(1)
-            calls.append(ToolCall(match[1], arguments))
-    return (_marked(body) or _name_kind(body, first), tuple(calls)) if calls else _NOTHING
+
+    def read(name: re.Match[str]) -> tuple[Iterable[ToolCall] | None, int]:
+        value, end = _object_at(body, name.end())
+        arguments = _as_arguments(value, name[1], tools) if isinstance(value, dict) else None
+        return None if arguments is None else (ToolCall(name[1], arguments),), end
+
+    calls, first = _scan(body, opening, read)
+    return _marked(body) or _name_kind(body, first), calls
 
 
 def _name_kind(body: str, start: int) -> str:
@@ -357,14 +386,14 @@ def _as_function(tag: re.Match[str]) -> str:
 
 
 def _texts(body: str, tools: Toolset) -> _Reading:
-    """Read the dialects in which a tool's only text stands as it is."""
+    """Read the dialects that write a tool's only text as it is."""
     named_fence = re.search(rf"^ {{0,3}}```+ *(?:{_either(tools)})\b", body, re.MULTILINE)
     for dialect in (Tags(), Compact(), *([Fenced()] if named_fence else [])):
         parsed = dialect.parse(body, tools)
         calls = parsed.calls or _without_end(body, tools, dialect)
         if _are_known(calls, tools):
             return dialect.name, calls
-    return _NOTHING
+    return "", ()
 
 
 def _python(body: str, tools: Toolset) -> _Reading:
@@ -372,15 +401,13 @@ def _python(body: str, tools: Toolset) -> _Reading:
     opening = re.compile(
         rf"(?:^|[\[,;>`(]|\bawait\b|=)[ \t]*(?:print\()?{_PREFIX}(?P<name>{_either(tools)})\(", re.MULTILINE
     )
-    calls: list[ToolCall] = []
-    at, tries = 0, _MAX_TRIES
-    while tries and (match := opening.search(body, at)) is not None:
-        end = _balanced(body, match.end() - 1)
-        call = None if end is None else _python_call(body[match.start("name") : end], match["name"], tools)
-        tries -= call is None
-        at = match.end() if call is None or end is None else end
-        calls += [] if call is None else [call]
-    return ("python", tuple(calls)) if calls else _NOTHING
+
+    def read(name: re.Match[str]) -> tuple[Iterable[ToolCall] | None, int]:
+        end = _balanced(body, name.end() - 1)
+        call = None if end is None else _python_call(body[name.start("name") : end], name["name"], tools)
+        return (None, name.end()) if call is None or end is None else ((call,), end)
+
+    return "python", _scan(body, opening, read)[0]
 
 
 def _python_call(source: str, name: str, tools: Toolset) -> ToolCall | None:
@@ -408,8 +435,7 @@ def _node_value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
         return {"true": True, "false": False, "null": None}.get(node.id, _NO_VALUE)
     try:
-        value = ast.literal_eval(node)
-        return json.loads(json.dumps(value, allow_nan=False))
+        return _as_data(ast.literal_eval(node))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return _NO_VALUE
 

@@ -119,6 +119,7 @@ class Engine(Authoring):
         self._paid = 0.0
         self._format_errors = self._calls = self._tool_errors = self._unreadable = 0
         self._mistakes, self._near_misses = Counter(), Counter()
+        self._has_shown_form = False
         self._deadline = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
         opening = await self._start(task)
         observation: list[Message] = []
@@ -213,18 +214,10 @@ class Engine(Authoring):
         self._actions.append(action)
         if self.render_mode is not None:
             self._show([{"role": "assistant", "content": text_in(action)}])
-        missed: OtherForm | None = None
+        missed = self._near_miss(action) if self.lenient else None
         try:
-            try:
-                text, calls = self._read(action)
-            except ToolError:
-                missed = self._near_miss(action)
-                if missed is None or not self.lenient:
-                    raise
-                text, calls = "", ()
-            if not calls and missed is None:
-                missed = self._near_miss(action)
-            if missed is not None and self.lenient:
+            text, calls = self._read(action) if missed is None else ("", ())
+            if missed is not None:
                 observation = await self._run_missed(missed, self._shown_as(action))
             elif calls:
                 observation = await self._run_all(text, calls, self.dialect.result if is_text(action) else tool_result)
@@ -239,7 +232,9 @@ class Engine(Authoring):
             self._unreadable += 1
             self._mistakes[of_turn(mistake.mistake)] += 1
             problem = message_of(mistake)
-            problem = bounded(problem if missed is None else self._explained(missed, problem, action), MAX_RESULT_CHARS)
+            if not self.lenient and (missed := self._near_miss(action)) is not None:
+                problem = self._explained(missed, problem, action)
+            problem = bounded(problem, MAX_RESULT_CHARS)
             observation = refusals(action, f"Error: {problem}", self._calls) or [self.dialect.problem(problem)]
         except Exception as error:
             self._blame(error, None)
@@ -277,7 +272,7 @@ class Engine(Authoring):
         return text, calls
 
     def _near_miss(self, action: Action) -> OtherForm | None:
-        """Return the calls that an action without readable calls has in another form, and count them."""
+        """Return the calls that an action has in another form than the dialect's, and count them."""
         if not len(self.tools) or finish_of(action) == "length":
             return None
         if isinstance(action, str) or is_text(action):
@@ -292,15 +287,17 @@ class Engine(Authoring):
         """Return the message for a model whose call has another form: the right form once, then a reminder."""
         if not is_text(action):  # the message itself was right
             return problem
-        if sum(self._near_misses.values()) > 1:
+        if self._has_shown_form:
             return f"{missed.sentence} Write it in the form shown before."
+        problem = f"{problem} {missed.sentence}"
         try:
             form = self.dialect.render("", missed.calls[: self.max_calls_per_turn], self.tools)
         except ValueError:  # not every dialect can express every call
-            return f"{problem} {missed.sentence}"
+            return problem
         if len(form) > _FORM_CHARS:
-            return f"{problem} {missed.sentence}"
-        return f"{problem} {missed.sentence} Write exactly this, and nothing after it:\n{form}"
+            return problem
+        self._has_shown_form = True
+        return f"{problem} Write exactly this, and nothing after it:\n{form}"
 
     async def _run_missed(self, missed: OtherForm, to_message: _Shown) -> list[Message]:
         """Run as many calls as a turn may have, without the reward for the format."""

@@ -124,11 +124,11 @@ def action_message(action: Action) -> Message:
 def finished(action: Action, reason: object, tokens: int | None = None) -> Action:
     """Return an action, marked as cut off if its model stopped at a token limit.
 
-    An environment runs and grades nothing in such an action: not even calls that were complete before the cut, since
-    the rest of the turn may have changed what they were meant to do.
+    An environment runs and grades nothing in such an action, not even calls that were complete before the cut: the rest
+    of the turn might have corrected them.
 
     Args:
-        action: What the model wrote.
+        action: The model's action.
         reason: Why the model stopped, such as `"length"` or `"stop"`; see `CUT_REASONS`.
         tokens: The number of tokens of the turn, if known.
     """

@@ -60,8 +60,10 @@ def limits_stated(turns: int, format_errors: int, *, needs_calls: bool) -> str:
     stated = f"You have {count_of(turns, 'turn')}, one for each message."
     if format_errors >= turns:
         return stated
-    mistakes = "messages in a row without a valid call" if needs_calls else "messages in a row that cannot be read"
-    return f"{stated} {format_errors} {mistakes} end the episode."
+    fault = "without a valid call" if needs_calls else "that cannot be read"
+    if format_errors == 1:
+        return f"{stated} A message {fault} ends the episode."
+    return f"{stated} {format_errors} messages in a row {fault} end the episode."
 
 
 def without_pictures(result: Any) -> tuple[Any, tuple[bytes, ...]]:

@@ -40,7 +40,7 @@ class OpenEnvEnv(Wrapped):
     Args:
         url: The server, such as `http://127.0.0.1:8000`.
         prompt: The task for the model; the server itself only sends the first observation.
-        solved_at: The sum of rewards from which an episode counts as solved.
+        solved_at: The lowest sum of rewards that counts as solved.
         answer_s: Seconds to wait for an answer.
     """
 

@@ -50,7 +50,7 @@ class VerifiersEnv(Wrapped):
     Args:
         env: `module:function` or a function that returns the environment, such as `my_env:load_environment`.
         settings: Arguments of that function.
-        solved_at: The reward from which an episode counts as solved; by default the environment's `pass_threshold`.
+        solved_at: The lowest reward that counts as solved; by default the environment's `pass_threshold`.
     """
 
     schemes: ClassVar[Mapping[str, Scheme]] = {}

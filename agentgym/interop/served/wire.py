@@ -128,7 +128,7 @@ def _slowly_encoded_reply(data: Mapping[str, Any]) -> bytes:
 
 
 def _with_notes(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reply in which notes replace values of `info` that are not JSON data, as in records."""
+    """Return a reply with notes in place of values of `info` that are not JSON data, as in records."""
     noted = dict(data)
     if isinstance(noted.get("result"), Mapping):
         noted["result"] = _with_notes(noted["result"])

@@ -1,7 +1,7 @@
 """rLLM (0.3, installed from GitHub): episodes of an environment as an `AgentFlow`, and their `Evaluator`.
 
 `docs/interop/rllm.md` has a complete example. rLLM gives a flow the URL of a model and records the model's messages
-there; the flow runs the conversation, in which each of the model's messages is a turn.
+there; the flow runs the conversation: each of the model's messages is a turn.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class EnvAgentLoop(AgentLoopBase):
             text, size = await tokens.generate(request, sampling_params, priority)
             if len(tokens.mask) >= self.response_length:
                 return  # verl does not say whether the turn was cut off at the response length, so it is not played
-            reason = "length" if size >= sampling_params.get("max_tokens", math.inf) else None
+            reason = "length" if size >= (sampling_params.get("max_tokens") or math.inf) else None
             observation = await episode.astep(finished(text, reason, size))
             if not episode.is_over:
                 await tokens.read(

@@ -276,7 +276,7 @@ class GatewaySession:
         return self._trajectory(row, _filled(turns, channels), row.tokens, row.turns, reason)
 
     def _paid_by_turn(self, row: ConversationRow, record: Trajectory, skipped: int) -> Trajectory:
-        """Return a row's trajectory in which each turn has the environment's rewards for its calls."""
+        """Return a row's trajectory, whose turns have the environment's rewards for their calls."""
         unmatched = record.model_turns[skipped:]
         turns: list[Turn] = []
         for row_turn, turn in zip(row.turns, row.as_turns(), strict=True):
