@@ -251,7 +251,7 @@ class SearchEnv(Env):
     @classmethod
     def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
         """See `Env.packages`."""
-        return dict([EXTRAS[kwargs["backend"]]]) if kwargs.get("backend") in EXTRAS else {}
+        return dict(EXTRAS[name] for name in [kwargs.get("backend")] if name in EXTRAS)
 
     @classmethod
     def default_tasks(cls) -> TaskSource:

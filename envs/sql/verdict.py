@@ -72,9 +72,10 @@ def verdict_on_value(answer: str, gold: QueryResult, ordered: bool, question: st
     select = _SELECT.search(answer)
     if select is not None and _FROM.search(answer, select.end()) and answer.strip()[0] not in "\"'":
         return _refused(TWO_PARTS)
-    decision = answer_decision(answer, gold, ordered, question, fewest_decimals(question))
+    fewest = fewest_decimals(question)
+    decision = answer_decision(answer, gold, ordered, question, fewest)
     if not decision.equal and _LABEL.match(answer):
-        decision = answer_decision(_LABEL.sub("", answer, count=1), gold, ordered, question, fewest_decimals(question))
+        decision = answer_decision(_LABEL.sub("", answer, count=1), gold, ordered, question, fewest)
     if decision.equal:
         return SQLVerdict(True, 1.0, decision.rule)
     if decision.rule is DecisionRule.UNREADABLE:

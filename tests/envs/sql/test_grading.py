@@ -47,7 +47,7 @@ def test_cells_are_equal_by_value_within_the_tolerances():
 
 
 PARITY = [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)]
-"""Three columns, each pair of which could be matched."""
+"""Three columns; any two of them could be matched."""
 TINY = 5e-10
 ROWS: list[tuple[list[tuple], list[tuple], bool]] = [
     ([("Ann", 31, None), ("Bob", 4.5, "x")], [("Ann", 31, None), ("Bob", 4.5, "x")], True),
