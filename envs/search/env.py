@@ -251,7 +251,8 @@ class SearchEnv(Env):
     @classmethod
     def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
         """See `Env.packages`."""
-        return dict(EXTRAS[name] for name in [kwargs.get("backend")] if name in EXTRAS)
+        extra = EXTRAS.get(kwargs.get("backend", ""))
+        return {} if extra is None else dict([extra])
 
     @classmethod
     def default_tasks(cls) -> TaskSource:

@@ -149,8 +149,9 @@ def _number(query: exp.Query, clause: str) -> int | None:
 
 def _whole(node: exp.Expr | None) -> int | None:
     """Return the value of a literal whole number."""
-    is_number = isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal()
-    return int(node.this) if is_number else None
+    if isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal():
+        return int(node.this)
+    return None
 
 
 def _output(query: exp.Query, key: exp.Expr) -> int | None:

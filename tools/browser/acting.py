@@ -428,8 +428,8 @@ class Acting:
         self._viewed, self._viewed_document = tab, tab.documents
         tabs = tuple(other.page.url for other in self._windows.tabs)
         notices = () if boxes else self._windows.take_notices()
-        self._view = replace(view, tabs=tabs, tab=self._windows.current, notices=notices)
-        return self._view
+        self._view = view = replace(view, tabs=tabs, tab=self._windows.current, notices=notices)
+        return view
 
     async def _shut(self) -> None:
         if self._closed:
