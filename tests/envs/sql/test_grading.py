@@ -11,6 +11,7 @@ import pytest
 
 from agentgym.core.answers.cells import common_rows
 from agentgym.envs.sql.grading import answer_decision, match, partial, why_wrong
+from agentgym.envs.sql.verdict import verdict_on_value
 from agentgym.tools.database.base import QueryResult
 from tests.envs.sql.results import result
 
@@ -95,6 +96,9 @@ def test_truncated_results_match_nothing():
     assert not any([match(cut, result((1,), (2,))), match(result((1,), (2,)), cut), match(cut, cut)])
     assert partial(result((1,)), result((1,), truncated=True)) < 0.5
     assert not answer_decision("Ann", result(("Ann",), truncated=True))
+    title = "Select Comfort from Minnesota"
+    assert verdict_on_value(title, result((title,)), False, "").solved
+    assert verdict_on_value(title, result(("Ann",)), False, "").refused
 
 
 def test_the_reason_of_a_mismatch_does_not_show_the_gold():
