@@ -41,8 +41,7 @@ def named_codec(data: bytes) -> str | None:
         if match is not None:
             name = match[1].decode("ascii", "replace")
             try:
-                # Python reads a byte order mark before such a line too.
-                return name if _PLAIN.decode(name) == _PLAIN.decode("ascii") and name.lower() != "utf-8" else None
+                return name if _PLAIN.decode(name) == _PLAIN.decode("ascii") else None
             except (LookupError, UnicodeError):
                 return None
         if not _BLANK_OR_COMMENT.match(line):

@@ -127,8 +127,7 @@ def _with_ends_of(text: str, start: int, end: int, new: str) -> str:
     tail = 0
     while tail < most - head and _with_lf(old_lines[-1 - tail]) == new_lines[-1 - tail]:
         tail += 1
-    before = split_lines(text[:start])
-    ending = _ending_near([*before, *old_lines], len(before) + max(1, head))
+    ending = _ending_near(split_lines(text), text.count("\n", 0, start) + max(1, head))
     middle = [
         line.removesuffix("\n") + ending * line.endswith("\n") for line in new_lines[head : len(new_lines) - tail]
     ]

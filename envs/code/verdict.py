@@ -6,6 +6,7 @@ import ast
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -26,8 +27,6 @@ from agentgym.envs.code.plain import NotPlain
 MAX_TEXT = 20_000
 MAX_NESTING = 60
 _MAX_PAIRS = 40_000
-_WORDS = {"true": True, "false": False, "null": None}
-"""Values as JSON writes them."""
 _Number = int | float | complex | Decimal | Fraction
 
 
@@ -57,7 +56,9 @@ def answer_decision(answer: str, expected: Any, question: str = "") -> Decision:
     text = without_marks(answer)
     if len(text) > MAX_TEXT:
         raise ToolError(f"The answer has {len(text)} characters; submit the value itself, at most {MAX_TEXT}.")
+    decision = UNREADABLE
     if isinstance(expected, str):
+        decision = OTHER
         mine, theirs = nfc(text), nfc(expected.strip())
         if mine == theirs or nfc(answer.strip()) == theirs:
             return SAME
@@ -65,12 +66,12 @@ def answer_decision(answer: str, expected: Any, question: str = "") -> Decision:
             return Decision(True, DecisionRule.TYPOGRAPHY)
     elif isinstance(expected, int | float) and not isinstance(expected, bool):
         decision = number_decision(text, expected, question)
-        if decision.rule is not DecisionRule.UNREADABLE:
+        if decision.equal:
             return decision
     is_literal, value = _value_of(text)
-    if not is_literal:
-        return OTHER if isinstance(expected, str) else UNREADABLE
-    return SAME if matches(_written(value), _written(expected)) else OTHER
+    if is_literal and matches(_written(value), _written(expected)):
+        return SAME
+    return OTHER if is_literal and decision == UNREADABLE else decision
 
 
 def matches(value: Any, expected: Any) -> bool:
@@ -142,18 +143,17 @@ def _written(value: Any) -> Any:
 
 
 def _value_of(text: str) -> tuple[bool, Any]:
-    if text in _WORDS:
-        return True, _WORDS[text]
     depth = deepest = 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
         deepest = max(deepest, depth)
     if deepest > MAX_NESTING:
         return False, None
-    try:
+    with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return True, ast.literal_eval(parse(text.lstrip(" \t"), mode="eval"))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return False, None
+    with suppress(ValueError, RecursionError):
+        return True, json.loads(text)
+    return False, None
 
 
 _ROOM = 40

@@ -97,8 +97,8 @@ def exact(answer: str, golds: Iterable[str], question: str = "") -> Decision:
 
 def mentions(text: str, golds: Iterable[str]) -> bool:
     """Whether `text` contains one of `golds` as whole words, both normalised."""
-    padded = f" {_comparable(fold(text))} "
-    return any(f" {_comparable(fold(gold))} " in padded for gold in golds)
+    padded = f" {_folded(text)} "
+    return any(f" {_folded(gold)} " in padded for gold in golds)
 
 
 def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
@@ -109,8 +109,8 @@ def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
         golds: Accepted answers, all of them names of the same thing.
         question: The question. The answer may repeat its words, unless the question itself names the gold.
     """
-    golds = [_comparable(fold(gold)) for gold in golds]
-    answer_text, question_text = _comparable(fold(answer)), f" {_comparable(fold(question))} "
+    golds = [_folded(gold) for gold in golds]
+    answer_text, question_text = _folded(answer), f" {_folded(question)} "
     named = any(f" {gold} " in question_text for gold in golds)
     implied = {"year", "years", "old"} if "year" in units_in(question) else set()
     free = _FRAME if named else _FRAME | implied | (set(question_text.split()) - _DENIALS)
@@ -123,13 +123,13 @@ def f1(answer: str, golds: Iterable[str]) -> float:
 
     As in HotpotQA's script, `yes`, `no` and `noanswer` agree only with the same word.
     """
-    return max((_f1(_comparable(fold(answer)), _comparable(fold(gold))) for gold in golds), default=0.0)
+    return max((_f1(_folded(answer), _folded(gold)) for gold in golds), default=0.0)
 
 
 def nearly(answer: str, golds: Iterable[str]) -> bool:
     """Whether F1 with one of `golds` reaches `F1_SOLVED`, with the same numbers and denials."""
-    answer_text = _comparable(fold(answer))
-    near = [gold for gold in map(_comparable, map(fold, golds)) if _f1(answer_text, gold) >= F1_SOLVED]
+    answer_text = _folded(answer)
+    near = [gold for gold in map(_folded, golds) if _f1(answer_text, gold) >= F1_SOLVED]
     return any(_decisive(answer_text) == _decisive(gold) for gold in near)
 
 
@@ -142,6 +142,11 @@ def without_citations(text: str) -> tuple[str, tuple[int, ...]]:
     """Split an answer such as `Veld [2] [5, 7]` into `Veld` and the numbers of the pages that it cites."""
     numbers = [int(number) for group in _CITED.findall(text) for number in group.split(",")]
     return _CITED.sub("", text).strip(), tuple(dict.fromkeys(numbers))
+
+
+def _folded(text: str) -> str:
+    """Return `text` in the form to compare, with plain typography."""
+    return _comparable(fold(text))
 
 
 def _comparable(text: str) -> str:

@@ -251,7 +251,8 @@ class SearchEnv(Env):
     @classmethod
     def packages(cls, kwargs: Mapping[str, Any]) -> Mapping[str, str]:
         """See `Env.packages`."""
-        return dict([EXTRAS[kwargs["backend"]]]) if kwargs.get("backend") in EXTRAS else {}
+        extra = EXTRAS.get(kwargs.get("backend", ""))
+        return {} if extra is None else dict([extra])
 
     @classmethod
     def default_tasks(cls) -> TaskSource:

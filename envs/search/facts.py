@@ -26,7 +26,7 @@ class StatedFact:
     """Id of the evidence page that states it."""
     subject: str
     values: tuple[str, ...]
-    """Equivalent texts, any of which states the fact."""
+    """Equivalent texts; each one states the fact."""
 
     def is_stated_in(self, text: str) -> bool:
         """Whether a text with its title names the subject and the value."""

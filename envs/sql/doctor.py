@@ -207,26 +207,28 @@ def _texts_as_numbers(gold: GoldQuery, database: Database) -> list[str]:
 
 def _numeric_texts(gold: GoldQuery, database: Database, among: Collection[str]) -> frozenset[str]:
     """Return which of these columns of the gold's tables are texts that are all numbers, in lower case."""
-    tables = {table.name.lower() for table in gold.tree.find_all(exp.Table)}
     names: set[str] = set()
-    for table in database.tables():
-        if table.lower() not in tables:
+    for table, name, _ in _columns(gold, database):
+        if name.lower() not in among:
             continue
-        for column in database.describe(table, 0).columns:
-            if column.name.lower() not in among:
-                continue
-            quoted = exp.column(column.name, quoted=True).sql(dialect=gold.engine)
-            source = exp.to_table(table).sql(dialect=gold.engine)
-            try:
-                rows = gold.run(
-                    f"SELECT DISTINCT {quoted} FROM {source} WHERE {quoted} IS NOT NULL LIMIT {_SAMPLE}"
-                ).rows
-            except QueryError:
-                continue
-            texts = [row[0] for row in rows]
-            if len(texts) > 1 and all(isinstance(text, str) and type(_as_number(text)) is float for text in texts):
-                names.add(column.name.lower())
+        quoted = exp.column(name, quoted=True).sql(dialect=gold.engine)
+        source = exp.to_table(table).sql(dialect=gold.engine)
+        try:
+            rows = gold.run(f"SELECT DISTINCT {quoted} FROM {source} WHERE {quoted} IS NOT NULL LIMIT {_SAMPLE}").rows
+        except QueryError:
+            continue
+        texts = [row[0] for row in rows]
+        if len(texts) > 1 and all(isinstance(text, str) and type(_as_number(text)) is float for text in texts):
+            names.add(name.lower())
     return frozenset(names)
+
+
+def _columns(gold: GoldQuery, database: Database) -> Iterator[tuple[str, str, str]]:
+    """Yield the table, the name and the type of each column of the gold's tables."""
+    tables = {table.name.lower() for table in gold.tree.find_all(exp.Table)}
+    for table in database.tables():
+        if table.lower() in tables:
+            yield from ((table, column.name, column.type) for column in database.describe(table, 0).columns)
 
 
 def _rows_without_partners(gold: GoldQuery) -> int:
@@ -263,9 +265,7 @@ def _has_duplicates(gold: GoldQuery) -> bool:
 
 def _inexact_columns(gold: GoldQuery, database: Database) -> frozenset[str]:
     """Return the columns of the gold's tables, in lower case, whose sums depend on rounding."""
-    tables = {table.name.lower() for table in gold.tree.find_all(exp.Table)}
-    columns = [c for table in database.tables() if table.lower() in tables for c in database.describe(table, 0).columns]
-    return frozenset(column.name.lower() for column in columns if _INEXACT.search(column.type))
+    return frozenset(name.lower() for _, name, kind in _columns(gold, database) if _INEXACT.search(kind))
 
 
 def _moved(query: exp.Query, factor: float, inexact: Collection[str]) -> exp.Query:
@@ -273,12 +273,9 @@ def _moved(query: exp.Query, factor: float, inexact: Collection[str]) -> exp.Que
     for node in list(query.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE)):
         columns = {column.name.lower() for column in node.find_all(exp.Column)}
         if columns.intersection(inexact) and any(True for _ in node.find_all(exp.Avg, exp.Sum, exp.Stddev, exp.Div)):
-            node.set("expression", exp.Mul(this=exp.paren(node.expression.copy()), expression=_literal_of(factor)))
+            by = exp.Literal.number(repr(factor))
+            node.set("expression", exp.Mul(this=exp.paren(node.expression.copy()), expression=by))
     return query
-
-
-def _literal_of(value: float) -> exp.Expr:
-    return exp.Literal.number(repr(value))
 
 
 def _cells(rows: Sequence[tuple[Any, ...]]) -> Iterator[Any]:

@@ -5,6 +5,7 @@ Rows with equal sort keys may be swapped, and where LIMIT cuts through such rows
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice, permutations
@@ -17,6 +18,8 @@ from agentgym.tools.database.base import QueryError, QueryResult
 
 _MAX_ORDERS = 24
 """Number of orders of the predicted columns to try where LIMIT cuts a tie."""
+_MAX_PAIRS = 100_000
+"""Beyond this many candidate pairs, rows of a tie must be equal without a tolerance."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class TieGroup:
     def is_cut(self) -> bool:
         """Whether the query returns some of them, but not all."""
         return 0 < self.returned < len(self.rows)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the query returns all of them."""
+        return self.returned == len(self.rows)
 
 
 def match_with_ties(
@@ -111,30 +119,44 @@ def groups_of(ties: Ties, run: Callable[[str], QueryResult]) -> list[TieGroup] |
 def _allowed(
     predicted: QueryResult, groups: Sequence[TieGroup], fewest: int | None
 ) -> Iterator[tuple[tuple[Any, ...], ...]]:
-    """Yield allowed results. Of groups that LIMIT cuts, they have the rows that `predicted` has, as far as possible."""
-    width = len(predicted.columns)
-    orders = islice(permutations(range(width)), _MAX_ORDERS) if any(group.is_cut for group in groups) else [()]
-    for order in orders:
-        rest = [tuple(canonical(row[i]) for i in order) for row in predicted.rows]
-        rows: list[tuple[Any, ...]] = []
-        for group in groups:
-            rows += _chosen(group, rest, fewest) if group.is_cut else group.rows[: group.returned]
-        yield tuple(rows)
+    """Yield results that the gold allows. Of groups that LIMIT cuts, they have rows that `predicted` has."""
+    if not any(group.is_cut for group in groups):
+        yield tuple(row for group in groups for row in group.rows[: group.returned])
+        return
+    cells = [[tuple(map(canonical, row)) for row in group.rows] for group in groups]
+    whole = Counter(row for group, rows in zip(groups, cells, strict=True) if group.is_whole for row in rows)
+    for order in islice(permutations(range(len(predicted.columns))), _MAX_ORDERS):
+        rest = Counter(tuple(canonical(row[i]) for i in order) for row in predicted.rows) - whole
+        chosen: list[tuple[Any, ...]] = []
+        for group, rows in zip(groups, cells, strict=True):
+            places = _claimed(rows, rest, group.returned, fewest) if group.is_cut else range(group.returned)
+            chosen += [group.rows[place] for place in places]
+        if len(chosen) == len(predicted.rows):
+            yield tuple(chosen)
 
 
-def _chosen(group: TieGroup, rest: list[tuple[Any, ...]], fewest: int | None) -> list[tuple[Any, ...]]:
-    """Return as many rows of a group as the query returns, those in `rest` first; remove these from `rest`."""
-    chosen: list[tuple[Any, ...]] = []
-    others: list[tuple[Any, ...]] = []
-    for row in group.rows:
-        cells = tuple(map(canonical, row))
-        place = next((i for i, other in enumerate(rest) if _equal(other, cells, fewest)), None)
-        if place is None or len(chosen) == group.returned:
-            others.append(row)
+def _claimed(
+    rows: Sequence[tuple[Any, ...]], rest: Counter[tuple[Any, ...]], count: int, fewest: int | None
+) -> list[int]:
+    """Return the places of at most `count` rows that are in `rest`; remove them from it."""
+    places: list[int] = []
+    others: list[int] = []
+    for place, row in enumerate(rows):
+        if rest[row] > 0 and len(places) < count:
+            rest[row] -= 1
+            places.append(place)
         else:
-            del rest[place]
-            chosen.append(row)
-    return [*chosen, *others][: group.returned]
+            others.append(place)
+    near = list(rest.elements())
+    if len(places) == count or len(near) * len(others) > _MAX_PAIRS:
+        return places
+    for place in others:
+        row = next((row for row in near if _equal(row, rows[place], fewest)), None)
+        if row is not None and len(places) < count:
+            near.remove(row)
+            rest[row] -= 1
+            places.append(place)
+    return places
 
 
 def _equal(cells: tuple[Any, ...], gold: tuple[Any, ...], fewest: int | None) -> bool:

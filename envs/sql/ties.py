@@ -94,7 +94,7 @@ def other_golds(sql: str, engine: str, run: Run) -> list[str]:
 
 
 def _with_offset(root: exp.Query, place: int, offset: int) -> exp.Query:
-    """Return a copy of a query in which one of those with a LIMIT has another OFFSET."""
+    """Return a copy of a query with another OFFSET for one of the queries that have a LIMIT."""
     copy = root.copy()
     list(_limited(copy))[place].set("offset", exp.Offset(expression=exp.Literal.number(offset)))
     return copy
@@ -129,10 +129,9 @@ def _ties(query: exp.Query, engine: str, root: exp.Query | None = None) -> Ties 
         keyed.set(clause, None)
     if root is not None and root is not query and root.args.get("with_") and not keyed.args.get("with_"):
         keyed.set("with_", root.args["with_"].copy())
-    keys = [_output(query, term.this) for term in order.expressions] if order is not None else []
-    added = [
-        term.this.copy() for term, key in zip(order.expressions if order else (), keys, strict=True) if key is None
-    ]
+    terms = [] if order is None else [term.this for term in order.expressions]
+    keys = [_output(query, term) for term in terms]
+    added = [term.copy() for term, key in zip(terms, keys, strict=True) if key is None]
     if added and (not isinstance(keyed, exp.Select) or query.args.get("distinct")):
         return None
     for expression in added:
@@ -145,18 +144,22 @@ def _ties(query: exp.Query, engine: str, root: exp.Query | None = None) -> Ties 
 def _number(query: exp.Query, clause: str) -> int | None:
     """Return the literal number of LIMIT or OFFSET."""
     part = query.args.get(clause)
-    value = None if part is None else part.args.get("expression")
-    return (
-        int(value.this) if isinstance(value, exp.Literal) and not value.is_string and value.this.isdecimal() else None
-    )
+    return _whole(part.args.get("expression")) if part is not None else None
+
+
+def _whole(node: exp.Expr | None) -> int | None:
+    """Return the value of a literal whole number."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal():
+        return int(node.this)
+    return None
 
 
 def _output(query: exp.Query, key: exp.Expr) -> int | None:
     """Return the position of the column of the result that a sort key is, or `None`."""
     if query.is_star:
         return None
-    if isinstance(key, exp.Literal) and not key.is_string and key.this.isdecimal():
-        return int(key.this) - 1 if 0 < int(key.this) <= len(query.selects) else None
+    if (number := _whole(key)) is not None:
+        return number - 1 if 0 < number <= len(query.selects) else None
     names = [select.alias_or_name.lower() for select in query.selects]
     if isinstance(key, exp.Column) and not key.table and key.name.lower() in names:
         return names.index(key.name.lower())

@@ -69,14 +69,15 @@ def verdict_on_value(answer: str, gold: QueryResult, ordered: bool, question: st
     """Return the verdict on a submitted value, or list of values. It is `refused` if no answer has its form."""
     if len(answer) > MAX_VALUE_CHARS:
         return _refused(TOO_LONG)
+    fewest = fewest_decimals(question)
+    decision = answer_decision(answer, gold, ordered, question, fewest)
+    if not decision.equal and _LABEL.match(answer):
+        decision = answer_decision(_LABEL.sub("", answer, count=1), gold, ordered, question, fewest)
+    if decision.equal:
+        return SQLVerdict(True, 1.0, decision.rule)
     select = _SELECT.search(answer)
     if select is not None and _FROM.search(answer, select.end()) and answer.strip()[0] not in "\"'":
         return _refused(TWO_PARTS)
-    decision = answer_decision(answer, gold, ordered, question, fewest_decimals(question))
-    if not decision.equal and _LABEL.match(answer):
-        decision = answer_decision(_LABEL.sub("", answer, count=1), gold, ordered, question, fewest_decimals(question))
-    if decision.equal:
-        return SQLVerdict(True, 1.0, decision.rule)
     if decision.rule is DecisionRule.UNREADABLE:
         return _refused(NOT_A_VALUE)
     return SQLVerdict(False, 0.0, decision.rule, "another value")

@@ -174,7 +174,8 @@ class SWEGrader:
         if lost and not evidence.signs():
             # A changed test may have disturbed them. The deciding tests need no second run.
             own = hidden.within(files_of(lost))
-            alone = self.run(repository, tree, own, (), calibration.manner, min(process_s, left_s))
+            with _turn(repository.key, alone=False):
+                alone = self.run(repository, tree, own, (), calibration.manner, min(process_s, left_s))
             evidence.alone = dict.fromkeys(alone.passed(lost), PASSING)
             evidence.runs.append(TestRun({}, tampered=alone.tampered, error=alone.error))
         return evidence

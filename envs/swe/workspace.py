@@ -59,7 +59,7 @@ if not os.path.lexists(request["path"]):
 for path in files(request["path"]):
     try:
         content = read(path)
-    except OSError as error:
+    except OSError:
         content = "cannot be read"
     if isinstance(content, str):
         skipped.setdefault(content, []).append(os.path.relpath(path))

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 REWARD_FILES = ("/logs/verifier/reward.json", "/logs/verifier/reward.txt")
-"""Files in which a verifier may write its reward; the first that exists counts."""
+"""Files that a verifier may write its reward to; the first that exists counts."""
 TESTS_PLACE, SOLUTION_PLACE = "/tests", "/solution"
 LOG_FOLDERS = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
 

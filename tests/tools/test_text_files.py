@@ -10,7 +10,7 @@ from agentgym.tools.text_files import decoded, encoded, inserted, replaced, view
 from tests.rows import each_row
 
 BREAKS = "\f\v\x1c\x1d\x1e\x85\u2028\u2029\r"
-"""Characters at which `str.splitlines` splits and editors, patches and Python do not."""
+"""Characters that end a line for `str.splitlines`, but not for editors, patches and Python."""
 
 
 @each_row("mark", BREAKS)
@@ -62,6 +62,8 @@ def test_binary_files_and_characters_that_a_codec_lacks_are_refused():
     [
         ("a\r\nb\r\nc\r\n", "b", "b\nx", "a\r\nb\r\nx\r\nc\r\n"),
         ("a\r\nb\r\nc\r\n", "a\nb\n", "a\nB\n", "a\r\nB\r\nc\r\n"),
+        ("a\r\nb\r\n", "a", "a\nx", "a\r\nx\r\nb\r\n"),
+        ("a\nb\r\nc\r\n", "b", "b\nx", "a\nb\r\nx\r\nc\r\n"),
         ("a\r\nb\nc\r\n", "a\nb\nc", "a\nb\nC", "a\r\nb\nC\r\n"),
         ("a\nb\r\nc\nd\n", "a\nb\nc\n", "a\nb\nx\nc\n", "a\nb\r\nx\r\nc\nd\n"),
         ("a\r\nb\nc\n", "b\n", "", "a\r\nc\n"),

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentgym.base.errors import InfrastructureError, ToolError
@@ -427,12 +427,9 @@ class Acting:
             raise PageError("the page closed its window; look again")
         self._viewed, self._viewed_document = tab, tab.documents
         tabs = tuple(other.page.url for other in self._windows.tabs)
-        self._view = View(
-            url=view.url, title=view.title, nodes=view.nodes, tabs=tabs, tab=self._windows.current,
-            notices=() if boxes else self._windows.take_notices(), selected=view.selected, scroll=view.scroll,
-            note=view.note,
-        )  # fmt: skip
-        return self._view
+        notices = () if boxes else self._windows.take_notices()
+        self._view = view = replace(view, tabs=tabs, tab=self._windows.current, notices=notices)
+        return view
 
     async def _shut(self) -> None:
         if self._closed:

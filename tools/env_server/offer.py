@@ -77,6 +77,7 @@ class EnvOffer:
 
 
 _KEY_BYTES = 32
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 @cache
@@ -94,9 +95,6 @@ def _machines_key() -> bytes:
         stored = path.read_bytes()
         return stored if len(stored) == _KEY_BYTES else key
     return key
-
-
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 @dataclass(frozen=True)

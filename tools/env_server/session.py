@@ -148,7 +148,8 @@ class EnvSession:
         """
         task = self._env.tasks.find(str(reference.get("id")))
         own_hash = task.hash if self._key is None else keyed_hash(task, self._key)
-        if (hash := reference.get("hash")) is not None and not may_be_same(str(hash), own_hash):
+        client_hash = reference.get("hash")
+        if client_hash is not None and not may_be_same(str(client_hash), own_hash):
             raise TaskError(f"task {task.id!r} differs on the server: its content has another hash")
         return task
 

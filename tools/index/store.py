@@ -334,7 +334,7 @@ def _can_be_stored(document_id: str) -> bool:
 
 BACKENDS = ("tantivy", "trigrams", "fts5", "bm25s", "dense", "hybrid")
 _DENSE = ("dense", "hybrid")
-EXTRAS: Mapping[str, tuple[str, str]] = {"bm25s": ("bm25s", "search"), "dense": ("usearch", "dense")}
+EXTRAS: Mapping[str, tuple[str, str]] = {"bm25s": ("bm25s", "search")} | dict.fromkeys(_DENSE, ("usearch", "dense"))
 """A module that a backend needs, and the extra that installs it."""
 
 

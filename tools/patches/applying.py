@@ -167,7 +167,8 @@ def _with_lf(line: bytes) -> bytes:
 
 def _ended_as_near(text: bytes, lines: list[bytes], at: int) -> bytes:
     """Return a new line with the ending of the line before its position, or of the first line at the top."""
-    near = lines[max(0, at - 1)] if lines else b""
+    before = lines[max(0, at - 2) : at][::-1] or lines[:1]
+    near = next((line for line in before if line.endswith(b"\n")), b"")  # the last line of a file may have no ending
     return text[:-1] + b"\r\n" if near.endswith(b"\r\n") and text.endswith(b"\n") else text
 
 

@@ -65,12 +65,9 @@ def _file(path: str, old: bytes | None, new: bytes | None, context: int, binary:
     if is_binary(old or b"") or is_binary(new or b""):
         change = BinaryChange(old or b"", new or b"") if binary else BinaryChange()
         return FilePatch(*paths, binary=change, old_hash=hashes[0], new_hash=hashes[1])
-    hunks = tuple(_hunks(_text_lines(old or b""), _text_lines(new or b""), context))
+    old_lines, new_lines = (split_lines((data or b"").decode("utf-8")) for data in (old, new))
+    hunks = tuple(_hunks(old_lines, new_lines, context))
     return FilePatch(*paths, hunks, old_hash=hashes[0][:10], new_hash=hashes[1][:10])
-
-
-def _text_lines(data: bytes) -> list[str]:
-    return split_lines(data.decode("utf-8"))
 
 
 def _hunks(old: list[str], new: list[str], context: int) -> Iterator[Hunk]:

@@ -92,8 +92,8 @@ class SandboxSpec:
     sealed: bool = False
     """Show nothing of the host but Python's standard library, a shell, `preload` and `readable`, as copies in memory.
 
-    Meant for runs that hold secrets, such as hidden tests: sandboxes that read the same files of the host could signal
-    to each other by which parts of them are in memory. Only the namespaces backend supports it fully.
+    Meant for runs with secrets, such as hidden tests: sandboxes that read the same files of the host could signal to
+    each other through the page cache. Only the namespaces backend supports it fully.
     """
 
     def __post_init__(self) -> None:

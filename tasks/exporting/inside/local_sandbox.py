@@ -29,7 +29,7 @@ _users = itertools.count(_FIRST_USER)
 
 
 class Sandbox:
-    """A folder in which Python programs run. When a program ends, all processes it started are killed."""
+    """A folder that Python programs run in. When a program ends, all processes it started are killed."""
 
     tier = SandboxTier.RLIMITS
 

@@ -139,7 +139,8 @@ def test_large_sets_of_fractions_are_compared_in_time():
 ANSWERS: list[tuple[str, Any, bool]] = [
     ("42", 42, True), (" 'a b' ", "a b", True), ("a b", "a b", True), ("a b", " a b ", True), ("1, 2", [1, 2], True),
     ("true", True, True), ("false", False, True), ("true", False, False), ("None", None, True), ("null", None, True),
-    ("null", 0, False), ("[3.0]", [3], True), ("'5'", 5, False), ("5", "5", True),
+    ("null", 0, False), ('{"a": [true, null]}', {"a": [True, None]}, True), ("0x2A", 42, True),
+    ("[3.0]", [3], True), ("'5'", 5, False), ("5", "5", True),
     # Lists and tuples are the same at every depth.
     ("(1, 2)", [1, 2], True), ("[[1], 2]", ([1], 2), True), ("[[1], 3]", ([1], 2), False),
     ("{1: [2]}", {1: (2,)}, True), ("{(1, 2)}", {(1, 2)}, True), ("[" + "[], " * 100 + "]", [[]] * 100, True),

@@ -171,3 +171,8 @@ def test_a_task_without_a_corpus_needs_an_index():
         SearchEnv(index="nowhere")
     with pytest.raises(UsageError, match="default"):
         SearchEnv(scheme="best")
+
+
+def test_the_packages_of_an_index_are_known_before_it_is_built():
+    needed = {backend: SearchEnv.packages({"backend": backend}) for backend in ("hybrid", "bm25s", "tantivy")}
+    assert needed == {"hybrid": {"usearch": "dense"}, "bm25s": {"bm25s": "search"}, "tantivy": {}}

@@ -11,6 +11,7 @@ import pytest
 
 from agentgym.core.answers.cells import common_rows
 from agentgym.envs.sql.grading import answer_decision, match, partial, why_wrong
+from agentgym.envs.sql.verdict import verdict_on_value
 from agentgym.tools.database.base import QueryResult
 from tests.envs.sql.results import result
 
@@ -47,7 +48,7 @@ def test_cells_are_equal_by_value_within_the_tolerances():
 
 
 PARITY = [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)]
-"""Three columns, each pair of which could be matched."""
+"""Three columns; any two of them could be matched."""
 TINY = 5e-10
 ROWS: list[tuple[list[tuple], list[tuple], bool]] = [
     ([("Ann", 31, None), ("Bob", 4.5, "x")], [("Ann", 31, None), ("Bob", 4.5, "x")], True),
@@ -95,6 +96,9 @@ def test_truncated_results_match_nothing():
     assert not any([match(cut, result((1,), (2,))), match(result((1,), (2,)), cut), match(cut, cut)])
     assert partial(result((1,)), result((1,), truncated=True)) < 0.5
     assert not answer_decision("Ann", result(("Ann",), truncated=True))
+    title = "Select Comfort from Minnesota"
+    assert verdict_on_value(title, result((title,)), False, "").solved
+    assert verdict_on_value(title, result(("Ann",)), False, "").refused
 
 
 def test_the_reason_of_a_mismatch_does_not_show_the_gold():

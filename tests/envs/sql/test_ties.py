@@ -72,6 +72,12 @@ def test_any_member_of_a_tie_that_limit_cuts_is_right(gold: str, ordered: bool):
         assert not equal(NAMED.format(names), gold, ordered), names
 
 
+def test_rows_above_a_cut_tie_are_not_taken_for_members_of_it():
+    gold = "SELECT column1 FROM (VALUES ('X', 1), ('X', 2), ('Y', 2)) ORDER BY column2 LIMIT 2"
+    for names, right in (("('X'), ('Y')", True), ("('X'), ('X')", True), ("('Y'), ('Y')", False)):
+        assert equal(f"VALUES {names}", gold) is right, names
+
+
 def test_a_tie_of_two_columns_is_found_in_any_order_of_columns():
     gold = "SELECT DISTINCT age, city FROM people ORDER BY age LIMIT 2"
     for city, right in (("Oslo", True), ("Rome", True), ("Lima", False)):

@@ -72,6 +72,7 @@ class ScriptedGrader(SWEGrader):
         self.requests: list[tuple[HiddenTests, Collection[ChangedForm]]] = []
         self.walls_s: list[float] = []
         self.alone: list[bool] = []
+        self.in_turn: list[bool] = []
         self.calibration = CALIBRATION
 
     def calibrate(self, repository: Repository) -> Calibration:
@@ -88,7 +89,8 @@ class ScriptedGrader(SWEGrader):
     ) -> TestRun:
         self.requests.append((hidden, forms))
         self.walls_s.append(wall_s)
-        self.alone.append(not could_run_beside(repository))
+        self.alone.append(not could_run_beside(repository, fcntl.LOCK_SH))
+        self.in_turn.append(not could_run_beside(repository, fcntl.LOCK_EX))
         true = {**self._statuses, **(self._disturbed if forms else {})}
         by_place = {form.change.place: form for form in forms}
         blind = (self._statuses.get(test, "passed") for test in hidden.tests)
@@ -105,11 +107,11 @@ def verdict(grader: ScriptedGrader, worked: Mapping[str, bytes] = MENDED) -> SWE
     return grader.grade(REPOSITORY, worked)
 
 
-def could_run_beside(repository: Repository) -> bool:
-    """Whether a process of another grading of the instance could run now, beside others."""
+def could_run_beside(repository: Repository, kind: int) -> bool:
+    """Whether a process of another grading could run now: one beside others (`LOCK_SH`), or one alone (`LOCK_EX`)."""
     with (cache_folder() / "swe" / "turns" / f"{repository.key[:32]}.lock").open("a") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
     return True
@@ -192,6 +194,7 @@ def test_test_disturbed_by_changed_ones_runs_again_alone():
     assert (outcome.passed, outcome.broken, len(grader.requests)) == (True, 0, PROCESSES + 1)
     hidden, forms = grader.requests[-1]
     assert (hidden.tests, tuple(forms)) == ((KEPT,), ())
+    assert all(grader.in_turn), "no process of a grading runs beside one that must be alone"
 
 
 def test_test_that_fails_alone_too_is_broken_unless_it_is_excused():

@@ -51,6 +51,8 @@ FORBIDDEN = {
         "TRUNCATE t",
         "CREATE MACRO m(x) AS x + 1",
         "EXPLAIN ANALYZE INSERT INTO t VALUES (-1, 'x')",
+        "-- explain \nEXPLAIN SELECT getenv('HOME') UNION ALL\nSELECT 'a'",
+        "/* explain /*\n*/*/EXPLAIN ANALYZE SELECT getenv('HOME') UNION ALL\nSELECT 'a'",
         "MERGE INTO t USING (SELECT 1 AS a) s ON t.a = s.a WHEN MATCHED THEN DELETE",
         "COPY t TO '/tmp/agentgym_attack.csv'",
         "EXPORT DATABASE '/tmp/agentgym_attack'",
@@ -207,7 +209,8 @@ UNREPEATABLE = {
 }
 REPEATABLE = {
     "duckdb": "age(DATE '2020-01-01', DATE '2019-01-01')|max(a) AS now FROM t ORDER BY now|'random()'"
-    "|a FROM t USING SAMPLE reservoir(1 ROWS) REPEATABLE (3)|x.current_date FROM (SELECT 1 AS current_date) x",
+    "|a FROM t USING SAMPLE reservoir(1 ROWS) REPEATABLE (3)|x.current_date FROM (SELECT 1 AS current_date) x"
+    "|stats.x FROM (WITH stats AS (SELECT 1 AS x), uuid AS (SELECT 1) FROM stats, uuid) stats",
     "sqlite": "date('now')|datetime('NOW', '+1 day')|strftime('%H:%M')|julianday('now')|unixepoch()|time()"
     "|CURRENT_TIMESTAMP|current_date|current_time|date('2020-02-05', 'start of month')",
 }
@@ -229,6 +232,14 @@ def test_other_queries_have_the_same_result_at_any_time(pool, engine, expression
     if engine == "sqlite" and "2020" not in expression:
         assert str(value) in ("2024-01-01", "00:00:00", "2024-01-01 00:00:00", "2024-01-02 00:00:00", "00:00",
                               "2460310.5", "1704067200")  # fmt: skip
+
+
+def test_plans_are_shown_without_times(pool):
+    with pool.open(SPEC, "duckdb", LIMITS) as database:
+        for before in ("", "/* why */ ", "-- why\n"):
+            assert database.query(f"{before}EXPLAIN SELECT a FROM t").rows[0][0] == "physical_plan"
+            with pytest.raises(QueryError, match="times, which differ from run to run"):
+                database.query(f"{before}EXPLAIN ANALYZE SELECT a FROM t")
 
 
 def test_no_state_passes_from_one_statement_to_the_next(pool):

@@ -125,6 +125,11 @@ def test_a_mismatch_gives_a_reason(content, reason):
         apply_patch({"m.py": content}, EDIT)
 
 
+def test_lines_added_after_a_last_line_without_an_end_get_that_of_the_line_before():
+    patch = "--- a/m\n+++ b/m\n@@ -1,2 +1,3 @@\n a\n-b\n\\ No newline at end of file\n+b\n+c\n"
+    assert apply_patch({"m": b"a\r\nb"}, patch) == {"m": b"a\r\nb\r\nc\r\n"}
+
+
 def test_a_hunk_that_states_crlf_ends_does_not_match_others():
     with pytest.raises(PatchError, match="only the line endings differ"):
         apply_patch(BEFORE, EDIT.replace("-three\n+THREE", "-three\r\n+THREE"))

@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.real, pytest.mark.skipif(sys.platform != "linux", reas
 
 ROOT = Path(__file__).parents[3]
 MANY, WARM_UP, SLACK = 80, 15, 30
-"""Numbers of sandboxes, the first of which open pools and connections. One leak per sandbox exceeds the slack, which is
-for concurrent tests."""
+"""Numbers of sandboxes; the first ones open pools and connections. One leak per sandbox exceeds the slack, which is for
+concurrent tests."""
 
 DRIVER = """
 import sys

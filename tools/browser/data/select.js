@@ -5,7 +5,7 @@
     if (at >= 0) element.focus(), element.setSelectionRange(at, at + text.length);
     return at >= 0;
   }
-  const wanted = text.trim().replace(/\s+/g, " ");
+  const words = text.trim().replace(/\s+/g, " ");
   const blockOf = (node) => {
     let above = node.parentElement;
     while (above.parentElement && getComputedStyle(above).display.startsWith("inline")) above = above.parentElement;
@@ -28,15 +28,15 @@
   }
   const splits = (at) => /\w\w/.test(shown.slice(at - 1, at + 1)) && at > 0;
   let first = -1;
-  for (let at = wanted ? shown.indexOf(wanted) : -1; at >= 0; at = shown.indexOf(wanted, at + 1)) {
+  for (let at = words ? shown.indexOf(words) : -1; at >= 0; at = shown.indexOf(words, at + 1)) {
     if (first < 0) first = at;
-    if (splits(at) || splits(at + wanted.length)) continue;
+    if (splits(at) || splits(at + words.length)) continue;
     first = at;
     break;
   }
   if (first < 0) return false;
   const [start, from] = places[first];
-  const [end, to] = places[first + wanted.length - 1];
+  const [end, to] = places[first + words.length - 1];
   const host = start.parentElement.closest("[contenteditable]");
   if (host) host.focus();
   getSelection().setBaseAndExtent(start, from, end, to + 1);

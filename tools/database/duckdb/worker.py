@@ -144,7 +144,10 @@ _SAMPLES = ("sample", "tablesample")
 _WRITES = ("insert", "update", "delete", "merge")
 _WORD = re.compile("[a-z][a-z0-9_]*")
 """Finds a name anywhere, even after digits and underscores."""
-_EXPLAIN = re.compile(r"\s*explain\s+(?:analy[sz]e\s+)?(?:\([^()]*\)\s*)?", re.IGNORECASE)
+_EXPLAIN = re.compile(
+    r"(?>\s|--[^\n]*\n|/\*.*?\*/)*+explain\s+((?:analy[sz]e\s+)?(?:\([^()]*\)\s*)?)", re.IGNORECASE | re.DOTALL
+)
+"""The beginning of an EXPLAIN, after comments only, with its options."""
 
 
 class DuckDBGuard:
@@ -163,10 +166,11 @@ class DuckDBGuard:
         """Return the one statement in `sql`; raise `QueryError` if it is not allowed."""
         statement = self._only_statement(sql)
         if statement.type == duckdb.StatementType.EXPLAIN:
-            if "analy" in _EXPLAIN.match(sql)[0].lower():  # pyright: ignore[reportOptionalSubscript]
+            explain = _EXPLAIN.match(sql)
+            if explain is not None and "analy" in explain[1].lower():
                 raise forbidden("EXPLAIN ANALYZE shows times, which differ from run to run; use EXPLAIN.", ALLOWED)
-            explained = _EXPLAIN.sub("", sql, count=1)
-            if explained == sql or self._only_statement(explained).type != duckdb.StatementType.SELECT:
+            explained = sql if explain is None else sql[explain.end() :]
+            if self._only_statement(explained).type != duckdb.StatementType.SELECT:
                 raise forbidden("EXPLAIN is allowed for a SELECT only.", ALLOWED)
             self._check_tree(explained)
         elif statement.type == duckdb.StatementType.MULTI:
@@ -218,12 +222,11 @@ class DuckDBGuard:
         if node.get("type") == "COLUMN_REF":
             path = [str(part).lower() for part in node.get("column_names", ())]
             return path[0] if len(path) == 1 and path[0] in _CLOCK - self._own_columns else ""
-        names = [name for name in _names(node) if name in _UNREPEATABLE]
-        if names and not self._is_own(node):
-            return names[0]
+        if node.get("type") == "BASE_TABLE":
+            return ""
         if "age" in _names(node) and len(node.get("arguments") or node.get("children") or ()) == 1:
             return "age with one argument"
-        return ""
+        return next((name for name in _names(node) if name in _UNREPEATABLE), "")
 
     def _is_own(self, node: dict[str, Any]) -> bool:
         """Whether a node names a table of the database, which takes precedence over a built-in of the same name."""

@@ -117,7 +117,7 @@ def find_in_menu(sight: Sight) -> Solution:
 
 @player("click-shades")
 def click_shades(sight: Sight) -> Solution:
-    """Click the boxes in which a colour is the strongest, and submit."""
+    """Click the boxes whose strongest part is the named colour, and submit."""
     (colour,) = sight.words(r"shades of (\w+)")
     strongest = ("red", "green", "blue").index(colour)
     for box in sight.all("button"):

@@ -14,6 +14,8 @@ _WAYS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 _FAR_PX = 20
 _RADIUS_PX = 22
 _SIDES = {"rectangles": "rect", "circles": "circle", "triangles": "polygon"}
+_IN_SIGHT_PX, _CALENDAR_PX = 90, 156
+"""A place in the visible part of the calendar, and the height of that part."""
 _CELLS = {"top": 0, "center": 1, "bottom": 2, "left": 0, "right": 2}
 
 
@@ -127,18 +129,13 @@ def create_event(sight: Sight) -> Solution:
     length, unit, name, start, end = sight.words(r'a ([\d.]+) (\w+) event named "(.+)", between (\w+) and (\w+)')
     count = round(float(length) * (2 if unit.startswith("hour") else 1 / 30))
     slots = _free_run(sight, start.lower(), end.lower(), count)
-    screens = round((place_of(slots[0]).y - _IN_SIGHT) / _CALENDAR_HEIGHT, 2)
+    screens = round((place_of(slots[0]).y - _IN_SIGHT_PX) / _CALENDAR_PX, 2)
     yield ToolCall("scroll", {"direction": "down", "ref": slots[0].ref, "screens": screens})
     slots = _free_run(sight, start.lower(), end.lower(), count)
     first, last = place_of(slots[0]), place_of(slots[-1])
     yield drag(first.x, first.y - 2, last.x, last.y + 2)
     yield sight.type(name)
     yield sight.click("button", "Create")
-
-
-_IN_SIGHT = 90
-_CALENDAR_HEIGHT = 156
-"""A place in the visible part of the calendar, and the height of that part, in pixels."""
 
 
 @player("use-slider")
