@@ -17,7 +17,7 @@ from agentgym.cli.app import app
 from agentgym.eval.results.provenance import recorded, runs_in
 from agentgym.trainers.config import QUICK, load_config
 from agentgym.trainers.logbook.progress import RunProgress
-from agentgym.trainers.run_folder import begin, continued, new_run, recorded_config, to_continue
+from agentgym.trainers.run_folder import begin, config_to_resume, new_run, recorded_config, resumed_run
 from tests.rows import each_row
 
 
@@ -52,10 +52,10 @@ def test_the_folder_is_named_after_everything_that_tells_runs_apart(settings: di
 def test_a_resumed_run_has_its_own_settings_and_the_latest_changes(flags: dict[str, Any]):
     begun("runs/one", learning_rate=0.25)
     begun("runs/finished").joinpath("summary.json").touch()
-    config = to_continue(None, {"resume": True, **flags})
+    config = config_to_resume(None, {"resume": True, **flags})
     assert (config.env, config.steps) == ("guess", flags.get("steps", 7))
     assert config.learning_rate == flags.get("learning_rate", 0.25)
-    assert continued(config).changes.keys() == flags.keys() - {"output_dir"}
+    assert resumed_run(config).changes.keys() == flags.keys() - {"output_dir"}
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,15 @@ def test_what_cannot_be_resumed_is_refused_with_the_reason(flags: dict[str, Any]
         begun(f"runs/{name}")
     Path("runs/old/run.json").unlink()
     with pytest.raises(UsageError, match=message):
-        continued(to_continue(None, {"resume": True, **flags}))
+        resumed_run(config_to_resume(None, {"resume": True, **flags}))
 
 
 def test_the_same_flags_as_at_the_start_are_not_changes():
     begun("runs/guess-tiny-gated-0")
-    again = to_continue(None, {"resume": True, "env": "agentgym/guess", "model": "tiny", "steps": 7, "env_kwargs": {}})
-    assert continued(again).changes == {}
+    again = config_to_resume(
+        None, {"resume": True, "env": "agentgym/guess", "model": "tiny", "steps": 7, "env_kwargs": {}}
+    )
+    assert resumed_run(again).changes == {}
 
 
 def test_a_quick_run_replaces_only_a_quick_run():

