@@ -25,6 +25,7 @@ from agentgym.trainers.config import (
     fitting_micro_batch,
     folder_named,
     load_config,
+    quick_output_dir,
     read_recipe,
     short_name,
     to_dict,
@@ -109,7 +110,10 @@ def config_to_resume(recipe: str | None, overrides: Mapping[str, Any]) -> TrainC
     """
     named = read_recipe(recipe) if recipe else {}
     is_named = recipe is not None or overrides.keys() & {"env", "output_dir"}
-    folder = folder_named({**named, **overrides}) if is_named else _only_unfinished()
+    values = {**named, **overrides}
+    if values.get("quick") and "output_dir" not in overrides:
+        values["output_dir"] = quick_output_dir(values)
+    folder = folder_named(values) if is_named else _only_unfinished()
     recorded = to_dict(recorded_config(folder))
     asked = {name: value for name, value in named.items() if name in ("env", "model")} | dict(overrides)
     if "env_kwargs" in asked:

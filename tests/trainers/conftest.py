@@ -186,9 +186,12 @@ SMALL: dict[str, Any] = {
 
 @pytest.fixture
 def small(letters: Any, checkpoint: Path) -> Any:
-    """Makes the configuration of a run that takes a second."""
+    """Makes the configuration of a run that takes a second, with a model that often ends its turns within the limit."""
+    from transformers import GenerationConfig
+
     from agentgym.trainers.config import load_config
 
+    GenerationConfig(eos_token_id=[*range(101, 320, 2)]).save_pretrained(checkpoint)
     return lambda **settings: load_config(None, {**SMALL, "model": str(checkpoint), **settings})
 
 

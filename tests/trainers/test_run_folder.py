@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,14 @@ from agentgym.cli.app import app
 from agentgym.eval.results.provenance import recorded, runs_in
 from agentgym.trainers.config import QUICK, load_config
 from agentgym.trainers.logbook.progress import RunProgress
-from agentgym.trainers.run_folder import begin, config_to_resume, new_run, recorded_config, resumed_run
+from agentgym.trainers.run_folder import (
+    begin,
+    config_to_resume,
+    new_run,
+    recorded_config,
+    resume_command,
+    resumed_run,
+)
 from tests.rows import each_row
 
 
@@ -88,10 +96,13 @@ def test_the_same_flags_as_at_the_start_are_not_changes():
 
 def test_a_quick_run_replaces_only_a_quick_run():
     full, quick = (load_config(None, {"env": "guess", "output_dir": "run", "quick": value}) for value in (False, True))
-    Path("run/checkpoint-4").mkdir(parents=True)
+    begun("run", quick=True)
     begin(Path("run"), quick)
+    Path("run/checkpoint-4").mkdir()
     assert new_run(quick).checkpoint is None
-    assert not Path("run/checkpoint-4").exists()
+    assert Path("run/checkpoint-4").exists()  # perhaps of a run in progress, until this one has the lock
+    begin(Path("run"), new_run(quick).config)
+    assert {path.name for path in Path("run").iterdir()} == {"config.yaml"}
     with pytest.raises(UsageError, match="already holds a run"):
         new_run(full)
 
@@ -102,6 +113,8 @@ def test_a_quick_run_cuts_what_no_option_sets():
     limits = {name: limit for name, limit in QUICK.items() if name != "steps"}
     assert all(getattr(config, name) <= limit for name, limit in limits.items())
     assert config.env_kwargs == load_config("sql").env_kwargs
+    full, quick = (load_config("sql-smollm2", {"quick": value}).folder for value in (False, True))
+    assert str(quick) == f"{full}-quick"
 
 
 MISSING = """
@@ -188,3 +201,8 @@ def test_recorded_settings_survive_being_moved():
     begun("runs/one")
     Path("runs/one").rename("elsewhere{1}")
     assert recorded_config(Path("elsewhere{1}")).folder == Path("elsewhere{1}")
+
+
+def test_the_command_that_resumes_a_run_names_any_folder():
+    [*_, word] = shlex.split(resume_command(begun("my runs/{1}")))
+    assert config_to_resume(None, {"output_dir": word}).folder == Path("my runs/{1}")
