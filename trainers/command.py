@@ -48,7 +48,7 @@ def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowCon
         return
     if not is_resumed and recipe is None and "env" not in overrides:
         raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
-    # These come at once; importing the libraries takes seconds.
+    # Check first: importing the libraries takes seconds.
     check_installed(config)
     if is_resumed:
         resumed_run(config)

@@ -70,9 +70,9 @@ def episodes_of(run: PlannedRun) -> EpisodeCounts:
 
 
 def prepared(run: PlannedRun, factory: EnvFactory, progress: RunProgress) -> PlannedRun:
-    """Print what a run does and about how long it takes; return it, as a quick run with fewer episodes if it is slow.
+    """Print the work of a run and its estimated time; return the run, with fewer episodes if it is quick but slow.
 
-    A run whose environment has no solutions gets no estimate.
+    The time is unknown if the environment has no solutions.
     """
     progress("estimating the time", 0, 1)
     try:

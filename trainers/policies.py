@@ -297,7 +297,7 @@ def weights_of(config: TrainConfig) -> int:
         return count_weights(AutoConfig.from_pretrained(base, **own))
 
 
-def model_state(config: TrainConfig) -> str:
+def state_of_model(config: TrainConfig) -> str:
     """Return a hash of a pretrained model's commit, and of the names, sizes, first and last bytes of its files.
 
     Raises:

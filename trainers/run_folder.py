@@ -40,7 +40,7 @@ KEPT = frozenset(
     | {"env", "env_kwargs", "strict", "seed", "quick", "model", "dialect", "template_kwargs", "context", "bf16"}
     | {"temperature", "max_new_tokens", "max_tokens"}
 )
-"""Settings that a continued run keeps: others would change its model, its tokenizer, its tasks or its evaluation."""
+"""Settings that a resumed run keeps: other values would change its model, tokenizer, tasks or evaluation."""
 
 Changes = dict[str, tuple[Any, Any]]
 """Maps settings to their values before and after."""
@@ -102,8 +102,8 @@ def recorded_config(folder: Path) -> TrainConfig:
 def config_to_resume(recipe: str | None, overrides: Mapping[str, Any]) -> TrainConfig:
     """Return the settings of the run that a command with `--resume` names, with the changes that it asks for.
 
-    Without an environment, a recipe or a folder, the only unfinished run in `runs` is continued. A recipe only helps to
-    name the run, since the run has settings of its own.
+    Without an environment, a recipe or a folder, this is the only unfinished run in `runs`. A recipe only helps to name
+    the run, which has its own settings.
 
     Raises:
         UsageError: There is no such run, or several unfinished ones.
@@ -111,7 +111,7 @@ def config_to_resume(recipe: str | None, overrides: Mapping[str, Any]) -> TrainC
     named = read_recipe(recipe) if recipe else {}
     is_named = recipe is not None or overrides.keys() & {"env", "output_dir"}
     values = {**named, **overrides}
-    if values.get("quick") and "output_dir" not in overrides:
+    if overrides.get("quick") and "output_dir" not in overrides:
         values["output_dir"] = quick_output_dir(values)
     folder = folder_named(values) if is_named else _only_unfinished()
     recorded = to_dict(recorded_config(folder))

@@ -21,8 +21,7 @@ from agentgym.trainers import ranks
 from agentgym.trainers.config import TINY, TrainConfig
 from agentgym.trainers.estimate import prepared
 from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
-from agentgym.trainers.policies import check_model, default_device, load_model
-from agentgym.trainers.policies import model_state as state_of_model
+from agentgym.trainers.policies import check_model, default_device, load_model, state_of_model
 from agentgym.trainers.precision import of_this_machine
 from agentgym.trainers.requirements import check_installed
 from agentgym.trainers.run_folder import (

@@ -59,6 +59,7 @@ def flat(share: float) -> list[dict[str, float]]:
         (2, episodes(8, unreadable=2), RISING, "calls cannot be read"),
         (2, episodes(3, Reason.MAX_TURNS), RISING, "run out of turns"),
         (2, episodes(3, Reason.CONTEXT), RISING, "raise --context"),
+        (2, episodes(3, Reason.GENERATION_TIME, cut=9), RISING, "raise --generation-timeout-s"),
         (15, episodes(20), RISING, "choose harder ones"),
         (0, episodes(0), flat(0.9), "choose easier tasks"),
         (8, episodes(9), flat(0.9), "raise --group-size (now 8)"),
