@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -112,7 +113,8 @@ def _suggestion(
     """Return one thing to try next, for the first number that explains the result."""
     flat = verdict.flat_groups
     if success is None:
-        return "all episodes of the evaluation failed: read their errors (`agentgym show eval-after.jsonl`)"
+        file = shlex.quote(str(config.folder / "eval-after.jsonl"))
+        return f"all episodes of the evaluation failed: read their errors (`agentgym show {file}`)"
     if config.quick:
         return "the whole run works; for a result, train without --quick"
     explains = verdict.ending in _LIMITS and verdict.ending_share >= _MANY
