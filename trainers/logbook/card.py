@@ -18,7 +18,7 @@ _SHOWN = ("agentgym", "torch", "transformers", "trl", "vllm")
 
 
 def write_card(model: Path, config: TrainConfig, step: int, evaluations: Mapping[str, Summary | None]) -> None:
-    """Write the card of a model.
+    """Write the card of a model: metadata of the model hub in YAML, then Markdown.
 
     Args:
         model: The model's folder.
@@ -26,11 +26,6 @@ def write_card(model: Path, config: TrainConfig, step: int, evaluations: Mapping
         step: Number of training steps behind it.
         evaluations: Held-out results by the time that they describe; `None` if there are none.
     """
-    (model / CARD).write_text(card(model, config, step, evaluations), encoding="utf-8")
-
-
-def card(model: Path, config: TrainConfig, step: int, evaluations: Mapping[str, Summary | None]) -> str:
-    """Return a model card: metadata of the model hub in YAML, then Markdown. See `write_card` for the arguments."""
     title = f"{_name(config.model)} trained on {config.env}"
     parts = [f"---\n{yaml12.dump(_metadata(config))}---\n", f"# {title}\n", _origin(config, step), ""]
     parts += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in _facts(config, step)), ""]
@@ -45,7 +40,7 @@ def card(model: Path, config: TrainConfig, step: int, evaluations: Mapping[str, 
         versions = {"agentgym": runs[-1]["agentgym"], **runs[-1]["packages"]}
         shown = ", ".join(f"{name} {versions[name]}" for name in _SHOWN if name in versions)
         parts += ["Trained by:\n", f"```sh\n{commands}\n```\n", f"Python {runs[-1]['python']}, {shown}\n"]
-    return "\n".join(parts)
+    (model / CARD).write_text("\n".join(parts), encoding="utf-8")
 
 
 def _metadata(config: TrainConfig) -> dict[str, Any]:
