@@ -16,7 +16,7 @@ from agentgym.base.settings import parse_settings, read_value
 from agentgym.trainers.config import FIELDS, TrainConfig, bundled_recipes, describe, documentation, load_config
 from agentgym.trainers.logbook.progress import RunProgress
 from agentgym.trainers.requirements import check_installed
-from agentgym.trainers.run_folder import continued, how_to_resume, to_continue
+from agentgym.trainers.run_folder import config_to_resume, how_to_resume, resumed_run
 
 app = typer.Typer(add_completion=False)
 
@@ -42,16 +42,16 @@ def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowCon
     """
     overrides = overrides_of(options, settings or ())
     is_resumed = overrides.get("resume", False)
-    config = to_continue(recipe, overrides) if is_resumed else load_config(recipe, overrides)
+    config = config_to_resume(recipe, overrides) if is_resumed else load_config(recipe, overrides)
     if show_config:
         print_plain(describe(config))
         return
     if not is_resumed and recipe is None and "env" not in overrides:
         raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
-    # These come at once; importing the libraries takes seconds.
+    # Check first: importing the libraries takes seconds.
     check_installed(config)
     if is_resumed:
-        continued(config)
+        resumed_run(config)
     console = Console(quiet=os.environ.get("RANK", "0") != "0")
     if config.quick and not is_resumed:
         full = load_config(recipe, {**overrides, "quick": False})

@@ -362,13 +362,13 @@ def _cut(values: Mapping[str, Any], overrides: Mapping[str, Any], *, has_recipe:
     cut: dict[str, Any] = {name: min(value, QUICK[name]) for name, value in current.items() if isinstance(value, int)}
     if not has_recipe and values.get("model", TINY) == TINY:
         cut["context"] = _QUICK_CONTEXT
-    cut |= {"warm_start_until": 1.0, "output_dir": _output_dir(values)}
+    cut |= {"warm_start_until": 1.0, "output_dir": quick_output_dir(values)}
     return {**values, **{name: value for name, value in cut.items() if name not in overrides}}
 
 
-def _output_dir(values: Mapping[str, Any]) -> str:
-    """Return `output_dir`, which differs by default for a quick run."""
-    return str(values.get("output_dir") or (f"{OUTPUT_DIR}-quick" if values.get("quick") else OUTPUT_DIR))
+def quick_output_dir(values: Mapping[str, Any]) -> str:
+    """Return the `output_dir` of a quick run, which differs from that of the whole run."""
+    return f"{values.get('output_dir', OUTPUT_DIR)}-quick"
 
 
 def folder_named(values: Mapping[str, Any]) -> Path:
@@ -381,7 +381,7 @@ def folder_named(values: Mapping[str, Any]) -> Path:
     named["env"] = named["env"].removeprefix("agentgym/")
     named["model"] = "-".join(Path(named["model"]).parts[-2:])  # of a path, the last two names
     parts = {name: re.sub(r"[^\w.-]+", "-", value).strip("-") for name, value in named.items()}
-    output_dir = _output_dir(values)
+    output_dir = values.get("output_dir", OUTPUT_DIR)
     try:
         return Path(output_dir.format(**parts))
     except (AttributeError, KeyError, IndexError, ValueError) as error:

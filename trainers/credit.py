@@ -100,11 +100,8 @@ class Credit:
 
     def _trained_turns(self, trajectory: RewardedEpisode) -> list[bool]:
         """Return for each model turn whether it is trained on."""
-        if self.train_on_truncated:
-            return [True] * len(trajectory.model_turns)
-        if trajectory.ending is Ending.TRUNCATED:
-            return [False] * len(trajectory.model_turns)
-        return [not cut for cut in trajectory.cut_turns]
+        is_truncated = trajectory.ending is Ending.TRUNCATED
+        return [self.train_on_truncated or not (is_truncated or is_cut) for is_cut in trajectory.cut_turns]
 
 
 def advantages_by_mode(group: Sequence[RewardedEpisode], scheme: Scheme) -> dict[str, list[list[float]]]:

@@ -21,7 +21,8 @@ class EpisodeNumbers:
     """Raw reward channels, turn by turn."""
     model_turns: range
     """One item per turn of the model."""
-    cut_turns: list[bool] = field(default_factory=list)
+    cut_turns: list[bool]
+    """Whether a limit cut off each turn of the model."""
     component: str | None = None
     counts: dict[str, int] = field(default_factory=dict)
     token_count: int = 0

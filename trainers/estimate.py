@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,12 +15,13 @@ from agentgym.core.messages import text_of
 from agentgym.core.policy import ScriptedPolicy
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trainers import ranks
 from agentgym.trainers.config import QUICK, TrainConfig
 from agentgym.trainers.logbook.progress import RunProgress
 from agentgym.trainers.policies import default_device, warm_start_of, weights_of
-from agentgym.trainers.run_folder import Continued
-from agentgym.trainers.warm_start.settings import played_with_progress, training_jobs
+from agentgym.trainers.run_folder import PlannedRun
+from agentgym.trainers.warm_start.settings import training_jobs
 
 _SAMPLE, _SAMPLE_S = 8, 20.0
 """Solutions to play for an estimate, and the longest time for one of them."""
@@ -27,7 +29,7 @@ _MEASURED_S = 0.2
 """Seconds for measuring the speed of the machine."""
 _CHARS_PER_TOKEN = 3
 _SLOW_S = 1.0
-"""Seconds of one solution from which no more are played."""
+"""If one solution takes longer than these seconds, no more are played."""
 _QUICK_S = 45.0
 """Seconds that episodes may take in a quick run."""
 _LEAST = {"warm_start_tasks": 4, "warm_start_steps": 4, "eval_tasks": 2, "groups": 1, "steps": 2}
@@ -50,12 +52,12 @@ class EpisodeCounts:
 
     @property
     def text(self) -> str:
-        """What a run does, in a few words."""
+        """The counts in a few words."""
         warm = f"{self.solutions:,} solutions, learned from {self.supervised:,} times; " if self.solutions else ""
         return f"{warm}{self.evaluated:,} episodes of evaluation, {self.trained:,} of training"
 
 
-def episodes_of(run: Continued) -> EpisodeCounts:
+def episodes_of(run: PlannedRun) -> EpisodeCounts:
     """Return the episodes that a run still has to play."""
     config = run.config
     is_warm = not config.resume and config.is_warm_started and not warm_start_of(config).is_cached
@@ -67,36 +69,34 @@ def episodes_of(run: Continued) -> EpisodeCounts:
     )
 
 
-def prepared(run: Continued, factory: EnvFactory, progress: RunProgress) -> Continued:
-    """Print what a run does and about how long it takes; return it, as a quick run with fewer episodes if it is slow.
+def prepared(run: PlannedRun, factory: EnvFactory, progress: RunProgress) -> PlannedRun:
+    """Print the work of a run and its estimated time; return the run, with fewer episodes if it is quick but slow.
 
-    A run whose environment has no solutions gets no estimate.
+    The time is unknown if the environment has no solutions.
     """
-    what, time_text = "estimating the time", "the time cannot be estimated"
-    progress(what, 0, 1)
+    progress("estimating the time", 0, 1)
     try:
         env_s, tokens = _sampled(factory)
         if run.config.quick and not run.config.resume and ranks.world_size() == 1:
             run = _shortened(run, env_s, tokens, progress)
         seconds = _seconds(run.config, episodes_of(run), env_s, tokens)
-        low, high = (_duration(value) for value in (seconds / _SPREAD, seconds * _SPREAD))
-        time_text = f"about {low} to {high}"
+        time_text = f"about {_duration(seconds / _SPREAD)} to {_duration(seconds * _SPREAD)}"
     except Exception as error:  # of the environment or a library: the run itself reports what matters
-        time_text += f" ({describe(error)})"
-    progress(what, 1, 1)
+        time_text = f"the time cannot be estimated ({describe(error)})"
+    progress("estimating the time", 1, 1)
     progress.say(f"{episodes_of(run).text}: {escape(time_text)}")
     return run
 
 
-def _shortened(run: Continued, env_s: float, tokens: float, progress: RunProgress) -> Continued:
+def _shortened(run: PlannedRun, env_s: float, tokens: float, progress: RunProgress) -> PlannedRun:
     """Return a quick run with so few episodes that playing and learning from them takes about `_QUICK_S`."""
     config = run.config
     share = _QUICK_S / (_seconds(config, episodes_of(run), env_s, tokens) - _OVERHEAD_S)
     if share >= 1:
         return run
-    cut = {name: max(least, int(share * QUICK[name])) for name, least in _LEAST.items()}
+    cuts = {name: max(least, int(share * QUICK[name])) for name, least in _LEAST.items()}
     changes: dict[str, Any] = {
-        name: value for name, value in cut.items() if value < getattr(config, name) <= QUICK[name]
+        name: value for name, value in cuts.items() if value < getattr(config, name) <= QUICK[name]
     }
     if not changes:
         return run
@@ -109,12 +109,12 @@ def _shortened(run: Continued, env_s: float, tokens: float, progress: RunProgres
 def _sampled(factory: EnvFactory) -> tuple[float, float]:
     """Return the seconds and the tokens of an episode: of one solution, or of several at once if that is quick."""
     limits, played, env_s = Limits(episode_timeout_s=_SAMPLE_S, retries=0), [], 0.0
-    jobs = list(training_jobs(factory, _SAMPLE, seed=0))
-    for part in (jobs[:1], jobs[1:]):
+    first, *others = training_jobs(factory, _SAMPLE, seed=0)
+    for part in ([first], others):
         if env_s > _SLOW_S:
             break
         began = time.monotonic()
-        played += played_with_progress(part, ScriptedPolicy(), factory, limits, lambda done, solved: None)
+        played += asyncio.run(play_jobs(part, ScriptedPolicy(), factory, limits))
         env_s = (time.monotonic() - began) / len(part)
     return env_s, sum(map(_tokens, played)) / len(played)
 

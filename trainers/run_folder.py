@@ -1,15 +1,15 @@
-"""The folder of a training run: its settings, the record of its starts, its checkpoints, and how it is continued.
+"""The folder of a training run: its settings, the record of its starts, its checkpoints, and resumption.
 
-A run keeps the settings that it began with in `config.yaml`, which nothing overwrites. Settings that change when it is
-continued are in `run.json`, with the step from which they apply. `start/` holds the model and the tokenizer that a warm
-start left. Imports no torch, so that a refusal comes at once.
+`config.yaml` has the settings that a run begins with, `run.json` those that change when it resumes, each with its step,
+and `start/` the model and the tokenizer after the warm start. Imports no torch, so that a refusal comes at once.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import link
 from pathlib import Path
@@ -25,6 +25,7 @@ from agentgym.trainers.config import (
     fitting_micro_batch,
     folder_named,
     load_config,
+    quick_output_dir,
     read_recipe,
     short_name,
     to_dict,
@@ -39,16 +40,15 @@ KEPT = frozenset(
     | {"env", "env_kwargs", "strict", "seed", "quick", "model", "dialect", "template_kwargs", "context", "bf16"}
     | {"temperature", "max_new_tokens", "max_tokens"}
 )
-"""Settings that a continued run keeps: others would change its model, its tokenizer, its tasks or its evaluation."""
-_NOT_COMPARED = ("resume", "output_dir")
+"""Settings that a resumed run keeps: other values would change its model, tokenizer, tasks or evaluation."""
 
 Changes = dict[str, tuple[Any, Any]]
 """Maps settings to their values before and after."""
 
 
 @dataclass(frozen=True)
-class Continued:
-    """A run that is about to begin or to be continued."""
+class PlannedRun:
+    """A run that is about to begin or to resume."""
 
     config: TrainConfig
     checkpoint: Path | None
@@ -99,18 +99,21 @@ def recorded_config(folder: Path) -> TrainConfig:
     return replace(build(values, {}), output_dir=_escaped(folder), resume=True)
 
 
-def to_continue(recipe: str | None, overrides: Mapping[str, Any]) -> TrainConfig:
+def config_to_resume(recipe: str | None, overrides: Mapping[str, Any]) -> TrainConfig:
     """Return the settings of the run that a command with `--resume` names, with the changes that it asks for.
 
-    Without an environment, a recipe or a folder, the only unfinished run in `runs` is continued. A recipe only helps to
-    name the run, since the run has settings of its own.
+    Without an environment, a recipe or a folder, this is the only unfinished run in `runs`. A recipe only helps to name
+    the run, which has its own settings.
 
     Raises:
         UsageError: There is no such run, or several unfinished ones.
     """
     named = read_recipe(recipe) if recipe else {}
     is_named = recipe is not None or overrides.keys() & {"env", "output_dir"}
-    folder = folder_named({**named, **overrides}) if is_named else _only_unfinished()
+    values = {**named, **overrides}
+    if overrides.get("quick") and "output_dir" not in overrides:
+        values["output_dir"] = quick_output_dir(values)
+    folder = folder_named(values) if is_named else _only_unfinished()
     recorded = to_dict(recorded_config(folder))
     asked = {name: value for name, value in named.items() if name in ("env", "model")} | dict(overrides)
     if "env_kwargs" in asked:
@@ -123,24 +126,23 @@ def to_continue(recipe: str | None, overrides: Mapping[str, Any]) -> TrainConfig
     return build(values, {})
 
 
-def continued(config: TrainConfig) -> Continued:
+def resumed_run(config: TrainConfig) -> PlannedRun:
     """Return the run in `config.folder` with the settings of `config`.
 
     Raises:
         UsageError: There is no run, or a setting differs that it keeps.
     """
     before, now = to_dict(recorded_config(config.folder)), to_dict(config)
-    changes = {name: (before[name], now[name]) for name in FIELDS if before[name] != now[name]}
-    changes = {name: values for name, values in changes.items() if name not in _NOT_COMPARED}
-    checkpoint = last_checkpoint(config.folder)
+    names = [name for name in FIELDS if before[name] != now[name] and name not in ("resume", "output_dir")]
+    changes = {name: (before[name], now[name]) for name in names}
     if refused := {name: values for name, values in changes.items() if name in KEPT}:
         raise UsageError(
             f"cannot resume {str(config.folder)!r} with other settings: "
             + "; ".join(f"{_flag(name)} is {old!r} in this run, not {new!r}" for name, (old, new) in refused.items())
-            + f". A run keeps its model, tasks and evaluation: leave out {_flags(refused)}, or start a new run in "
-            "another --output-dir"
+            + f". A run keeps its model, tasks and evaluation: leave out {', '.join(map(_flag, refused))}, or start "
+            "a new run in another --output-dir"
         )
-    run = Continued(config, checkpoint, changes, config)
+    run = PlannedRun(config, last_checkpoint(config.folder), changes, config)
     if run.step > config.steps:
         raise UsageError(
             f"{str(config.folder)!r} has a checkpoint of step {run.step}, beyond --steps {config.steps}; ask for more "
@@ -153,37 +155,42 @@ _REPLACED = ("metrics.jsonl", "summary.json", "samples.jsonl", "curve.png", "eva
 """Files that a new run in a folder replaces."""
 
 
-def new_run(config: TrainConfig) -> Continued:
+def new_run(config: TrainConfig) -> PlannedRun:
     """Return a new run. It replaces a quick run, and the same run if that has no checkpoint yet.
 
     Raises:
         UsageError: The folder holds another run.
     """
-    folder, run = config.folder, Continued(config, None, {}, config)
+    folder = config.folder
     if not (folder / CONFIG).is_file():
         if existing := [name for name in _REPLACED if (folder / name).exists()]:
             raise UsageError(
                 f"{str(folder)!r} holds {', '.join(existing)}, but no run of agentgym; choose another --output-dir"
             )
-        return run
-    try:
-        recorded = load_config(str(folder / CONFIG))
-    except UsageError:  # of an earlier release
-        recorded = None
-    is_same = recorded is not None and replace(recorded, output_dir=config.output_dir) == config
-    if config.quick and recorded is not None and recorded.quick:
-        for checkpoint in folder.glob("checkpoint-*"):
-            shutil.rmtree(checkpoint, ignore_errors=True)
-    elif last_checkpoint(folder) is not None or not is_same:
+    elif not _may_replace(folder, config):
         raise UsageError(
             f"{str(folder)!r} already holds a run; continue it with `{resume_command(folder)}`, or choose another "
             "--output-dir"
         )
-    return run
+    return PlannedRun(config, None, {}, config)
+
+
+def _may_replace(folder: Path, config: TrainConfig) -> bool:
+    """Whether a new run may replace the one in a folder: a quick run, or the same one without a checkpoint."""
+    try:
+        recorded = load_config(str(folder / CONFIG))
+    except UsageError:  # of an earlier release
+        return False
+    if config.quick and recorded.quick:
+        return True
+    return last_checkpoint(folder) is None and replace(recorded, output_dir=config.output_dir) == config
 
 
 def begin(folder: Path, config: TrainConfig) -> None:
-    """Write the settings of a new run."""
+    """Write the settings of a new run; remove the record and the checkpoints of the run that it replaces."""
+    for checkpoint in folder.glob("checkpoint-*"):
+        shutil.rmtree(checkpoint)
+    record_of(folder).unlink(missing_ok=True)
     (folder / CONFIG).write_text(yaml12.dump(to_dict(config)), encoding="utf-8")
 
 
@@ -214,7 +221,7 @@ def _link(source: str, target: str) -> None:
 
 def resume_command(folder: Path) -> str:
     """Return the command that continues the run in a folder."""
-    return f"agentgym train --resume --output-dir {folder}"
+    return f"agentgym train --resume --output-dir {shlex.quote(_escaped(folder))}"
 
 
 def check_model_state(folder: Path, state: str) -> None:
@@ -241,13 +248,9 @@ def how_to_resume(folder: Path, steps: int) -> str | None:
     return f"The run in {folder} has a checkpoint of {done}; `{resume_command(folder)}` continues from it."
 
 
-def changes_text(changes: Mapping[str, tuple[Any, Any]]) -> str:
+def changes_text(changes: Changes) -> str:
     """Return changed settings as text."""
     return ", ".join(f"{name} {before!r} → {after!r}" for name, (before, after) in changes.items())
-
-
-def _flags(names: Iterable[str]) -> str:
-    return ", ".join(map(_flag, names))
 
 
 def _flag(name: str) -> str:

@@ -14,18 +14,25 @@ from agentgym.base.errors import UsageError
 from agentgym.base.output_files import check_folder, held
 from agentgym.core.rewards import Scheme
 from agentgym.core.task import TaskSource
-from agentgym.eval.results.provenance import record_of, recorded
+from agentgym.eval.results.provenance import recorded
 from agentgym.rollout import EnvFactory
 from agentgym.rollout.fitness import why_barren
 from agentgym.trainers import ranks
 from agentgym.trainers.config import TINY, TrainConfig
 from agentgym.trainers.estimate import prepared
 from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
-from agentgym.trainers.policies import check_model, default_device, load_model
-from agentgym.trainers.policies import model_state as state_of_model
+from agentgym.trainers.policies import check_model, default_device, load_model, state_of_model
 from agentgym.trainers.precision import of_this_machine
 from agentgym.trainers.requirements import check_installed
-from agentgym.trainers.run_folder import Continued, begin, changes_text, check_model_state, continued, new_run
+from agentgym.trainers.run_folder import (
+    SUMMARY,
+    PlannedRun,
+    begin,
+    changes_text,
+    check_model_state,
+    new_run,
+    resumed_run,
+)
 from agentgym.trainers.training_report import TrainResult, report
 from agentgym.trainers.training_run import HeldOut, TrainingRun
 from agentgym.trainers.training_setup import check_prompt, explained_full_disk, quiet_libraries
@@ -51,7 +58,7 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
     with RunProgress(console) as progress:
         progress("preparing the environment", 0, 1)
         # All of these raise before anything is written.
-        run = continued(config) if config.resume else new_run(config)
+        run = resumed_run(config) if config.resume else new_run(config)
         config = of_this_machine(config, default_device())
         if config.bf16 != run.requested.bf16 and state.is_main_process:
             _log.warning("this machine only emulates bfloat16, so the run computes in float32 (bf16)")
@@ -85,7 +92,7 @@ def _model_state(config: TrainConfig) -> str | None:
 
 
 def _train(
-    run: Continued,
+    run: PlannedRun,
     model_state: str | None,
     progress: RunProgress,
     factory: EnvFactory,
@@ -107,12 +114,12 @@ def _train(
     model, tokenizer = load_model(config, progress, run_folder=folder)
     if run.checkpoint is None:
         check_prompt(config, factory, source, model, tokenizer)
-    facts = {"seed": config.seed, "from_step": run.step, "changes": run.changes, "model_state": model_state}
-    if state.is_main_process and not config.resume:
-        record_of(folder).unlink(missing_ok=True)
-    with recorded(folder, **facts) if state.is_main_process else nullcontext():
-        if state.is_main_process and not config.resume:
+    if state.is_main_process:
+        (folder / SUMMARY).unlink(missing_ok=True)  # marks a finished run
+        if not config.resume:
             begin(folder, run.requested)
+    facts = {"seed": config.seed, "from_step": run.step, "changes": run.changes, "model_state": model_state}
+    with recorded(folder, **facts) if state.is_main_process else nullcontext():
         training = TrainingRun(config, factory, source, credit_of(config, scheme), model, tokenizer, progress)
         held_out = HeldOut(config, factory, source, progress)
         before = held_out.evaluate(training.evaluation_policy(), "before", resume=config.resume)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,13 @@ def report(config: TrainConfig, result: TrainResult, console: Console) -> None:
     """Write the report and print a summary."""
     folder, before, after = result.folder, result.before, result.after
     lines = list(read_metrics(folder / "metrics.jsonl"))
-    played_before, played_after = (read_jsonl(folder / f"eval-{when}.jsonl") for when in ("before", "after"))
-    verdict = verdict_on(config, played_before, played_after, lines)
+    played = list(read_jsonl(folder / "eval-after.jsonl"))
+    verdict = verdict_on(config, read_jsonl(folder / "eval-before.jsonl"), played, after, lines)
     results = {"before": before.to_dict(), "after": after.to_dict()}
-    summary = {**results, "verdict": verdict.to_dict(), "minutes": result.minutes}
+    summary = {**results, "verdict": asdict(verdict), "minutes": result.minutes}
     (folder / SUMMARY).write_text(json.dumps(summary, indent=1), encoding="utf-8")
     write_card(folder / "model", config, config.steps, {"before training": before, "after training": after})
-    finished = [t for t in read_jsonl(folder / "eval-after.jsonl") if not t.failed]
+    finished = [t for t in played if not t.failed]
     samples = [*[t for t in finished if t.success][:2], *[t for t in finished if not t.success][:1]]
     write_jsonl(folder / "samples.jsonl", samples)
     for trajectory in samples:

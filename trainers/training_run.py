@@ -29,7 +29,7 @@ from agentgym.trainers.logbook.progress import RunProgress
 from agentgym.trainers.logbook.records import MarkComplete, TrajectoryLog, recorded_positions
 from agentgym.trainers.logbook.run_log import RunLog
 from agentgym.trainers.policies import describe_training, policy_of
-from agentgym.trainers.run_folder import Continued, step_of
+from agentgym.trainers.run_folder import PlannedRun, step_of
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs
 from agentgym.trainers.transformers_policy import TransformersPolicy
@@ -150,7 +150,7 @@ class TrainingRun:
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
         return policy_of(self._config, model, self._tokenizer, slots=min(self._config.max_in_flight, 128))
 
-    def train(self, run: Continued, before: Summary) -> None:
+    def train(self, run: PlannedRun, before: Summary) -> None:
         """Train, starting from the run's checkpoint if there is one, and save the trained model.
 
         Args:
@@ -161,6 +161,7 @@ class TrainingRun:
         if PartialState().is_main_process:
             self._log.open(resume_at=run.step if checkpoint else None)
             self._trajectories = TrajectoryLog(self._config.folder, self._credit.mode, resume_at=run.step)
+            self._progress("training", run.step, self._config.steps)
         try:
             if checkpoint is None:
                 self._trainer.train()

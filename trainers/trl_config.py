@@ -81,11 +81,6 @@ def failures_of(config: TrainConfig) -> Failures:
     return Failures(at_least=config.at_least, breaker=Breaker(config.outage))
 
 
-def optimizer_steps(config: TrainConfig) -> int:
-    """Return the updates of the weights per step."""
-    return config.updates_per_step * config.epochs_per_step
-
-
 def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConfig:
     """Return TRL's configuration.
 
@@ -103,7 +98,7 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
     micro = config.micro_batch or share
     if share % micro:
         raise UsageError(f"the share of a device in an update ({share}) must be a multiple of micro_batch ({micro})")
-    updates = optimizer_steps(config)
+    updates = config.updates_per_step * config.epochs_per_step
     return GRPOConfig(
         output_dir=str(config.folder),
         seed=config.seed,

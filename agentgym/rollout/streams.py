@@ -225,16 +225,30 @@ async def play_jobs(
     factory: EnvFactory,
     limits: Limits | None = None,
     workers: Workers | None = None,
+    progress: Callable[[int, int], object] = lambda finished, solved: None,
 ) -> list[Trajectory]:
     """Run all jobs on the current event loop and return their trajectories in the order of the jobs.
+
+    Args:
+        jobs: The jobs to run.
+        policy: Plays every episode.
+        factory: Makes the environments.
+        limits: Limits of the rollout.
+        workers: Hold the environments between calls (`rollouts`).
+        progress: Called with the numbers of finished and of solved episodes when one ends.
 
     Raises:
         UsageError: Two jobs have the same id.
     """
     jobs = list(jobs)
     check_distinct(jobs)
+    trajectories: dict[str, Trajectory] = {}
+    solved = 0
     async with aclosing(rollouts(jobs, policy, factory, limits, workers)) as stream:
-        trajectories = {t.id: t async for t in stream}
+        async for trajectory in stream:
+            trajectories[trajectory.id] = trajectory
+            solved += trajectory.success
+            progress(len(trajectories), solved)
     return [trajectories[job.id] for job in jobs]
 
 

@@ -76,6 +76,15 @@ def checkpoint(model: Any, tokenizer: Any, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def brief_checkpoint(checkpoint: Path) -> Path:
+    """`checkpoint` with many tokens that end a turn, so that a random model's turns often end within a few tokens."""
+    from transformers import GenerationConfig
+
+    GenerationConfig(eos_token_id=[*range(101, 320, 2)]).save_pretrained(checkpoint)
+    return checkpoint
+
+
 def _trajectory(row: int, sampled: list[list[int]], outcome: float, *, broken: bool = False) -> Any:
     """A trajectory whose turns sampled these tokens, each followed by two tokens of observation."""
     from agentgym.core.endings import Reason
@@ -185,11 +194,11 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture
-def small(letters: Any, checkpoint: Path) -> Any:
+def small(letters: Any, brief_checkpoint: Path) -> Any:
     """Makes the configuration of a run that takes a second."""
     from agentgym.trainers.config import load_config
 
-    return lambda **settings: load_config(None, {**SMALL, "model": str(checkpoint), **settings})
+    return lambda **settings: load_config(None, {**SMALL, "model": str(brief_checkpoint), **settings})
 
 
 def _sampled_from(model_folder: Path, trajectories: Path) -> float:

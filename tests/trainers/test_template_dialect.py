@@ -69,7 +69,7 @@ def test_a_run_leaves_tools_and_calls_to_the_template(qwen: Path):
     assert dialect_of(config) == env_factory(config).kwargs["dialect"] == name
     env = env_factory(config)()
     assert isinstance(env.dialect, TemplateDialect)
-    model, tokenizer = load_model(config, lambda what, done, of, note="": None)
+    model, tokenizer = load_model(config)
     observation, info = env.reset(seed=0)
     codecs = [codec_of(config, model, tokenizer), policy_of(config, model, tokenizer, 2).codec]
     first, second = (codec.open(observation, info["tools"]) for codec in codecs)

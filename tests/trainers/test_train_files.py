@@ -16,7 +16,7 @@ from agentgym.cli.app import app
 from agentgym.core.trajectory import read_jsonl
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.trl_config import env_factory, eval_split_of, probe
-from agentgym.trainers.warm_start import solutions
+from agentgym.trainers.warm_start import no_progress, solutions
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -100,12 +100,10 @@ def test_where_there_is_nothing_to_train_on_that_is_said(tmp_path: Path):
 
 def test_a_broken_task_costs_a_warm_start_its_own_solution_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     kwargs = {"file": str(mbpp(tmp_path, 0, 1, 7)), "split_by": "train", "solution_style": "direct"}
-    trajectories = solutions("code", kwargs, 40, 0, lambda what, done, of, note="": None)
+    trajectories = solutions("code", kwargs, 40, 0, no_progress)
     assert {t.task_id for t in trajectories} == {"mbpp/601", "mbpp/602"}
     with pytest.raises(UsageError, match=r"solution\(\) does not solve .* 40 of 40 tasks"):
-        solutions(
-            "code", kwargs | {"max_turns": 1, "solution_style": "full"}, 40, 0, lambda what, done, of, note="": None
-        )
+        solutions("code", kwargs | {"max_turns": 1, "solution_style": "full"}, 40, 0, no_progress)
 
 
 def test_a_model_trained_on_generated_tasks_is_evaluated_on_files(tmp_path: Path, checkpoint: Path):

@@ -76,7 +76,8 @@ def test_two_processes_train_as_one_does(small: Any):
     alone_lines, two = (list(read_metrics(Path(name) / "metrics.jsonl")) for name in ("alone", "both"))
     assert [line["step"] for line in two] == [1, 2, 3]
     for name in ("reward", "success", "flat_groups", "turns", "entropy", "kl_to_start", "grad_norm"):
-        assert [line[name] for line in two] == pytest.approx([line[name] for line in alone_lines], abs=1e-3), name
+        tolerance = 1e-2 if name == "entropy" else 1e-3  # TRL takes the mean of the processes' mean entropies
+        assert [line[name] for line in two] == pytest.approx([line[name] for line in alone_lines], abs=tolerance), name
     for when in ("before", "after"):
         assert len(list(read_jsonl(Path("both") / f"eval-{when}.jsonl"))) == 6
     assert last_checkpoint(Path("both")) is not None

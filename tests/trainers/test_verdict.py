@@ -10,6 +10,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.core.endings import Reason
 from agentgym.core.trajectory import Trajectory, Turn
+from agentgym.eval.summary import summarize
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.logbook.verdict import Verdict, verdict_on
 from tests.rows import each_row
@@ -22,7 +23,7 @@ def episodes(solved: int, reason: Reason = Reason.ANSWERED, *, cut: int = 0, unr
     """Return an episode of one turn for each of twenty tasks."""
     turns = [Turn("a", [], {"outcome": float(number < solved)}, 0.0) for number in range(20)]
     for turn in turns[:cut]:
-        turn.__dict__["finish"] = "length"
+        turn.finish = "length"
     return [
         Trajectory(
             f"guess/{number}", "guess", f"guess/{number}", "hash", 0, "tiny", [], turns=[turn], reason=reason,
@@ -33,7 +34,7 @@ def episodes(solved: int, reason: Reason = Reason.ANSWERED, *, cut: int = 0, unr
 
 
 def verdict(before: int, after: list[Trajectory], metrics: Any = RISING, config: TrainConfig = CONFIG) -> Verdict:
-    return verdict_on(config, episodes(before), after, metrics)
+    return verdict_on(config, episodes(before), after, summarize(after), metrics)
 
 
 def test_the_numbers_are_those_of_the_evaluations_and_of_training():
@@ -58,6 +59,7 @@ def flat(share: float) -> list[dict[str, float]]:
         (2, episodes(8, unreadable=2), RISING, "calls cannot be read"),
         (2, episodes(3, Reason.MAX_TURNS), RISING, "run out of turns"),
         (2, episodes(3, Reason.CONTEXT), RISING, "raise --context"),
+        (2, episodes(3, Reason.GENERATION_TIME, cut=9), RISING, "raise --generation-timeout-s"),
         (15, episodes(20), RISING, "choose harder ones"),
         (0, episodes(0), flat(0.9), "choose easier tasks"),
         (8, episodes(9), flat(0.9), "raise --group-size (now 8)"),

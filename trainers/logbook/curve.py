@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-from agentgym.eval.statistics import Interval
 from agentgym.eval.summary import Rate
 
 mpl.use("Agg")
@@ -51,18 +51,11 @@ def draw_curve(
 def _draw_rate(axes: Any, x: float, rate: Rate, color: Any, name: str | None) -> None:
     if rate.success is None or rate.interval is None:
         return
-    low, high = (max(0.0, 100 * length) for length in _arms(rate.success, rate.interval))
+    # Older results may differ from the rate by rounding.
+    low, high = (max(0.0, 100 * arm) for arm in (rate.success - rate.interval.low, rate.interval.high - rate.success))
     axes.errorbar(x, 100 * rate.success, yerr=[[low], [high]], fmt="o", capsize=4, color=color, label=name)
-
-
-def _arms(success: float, interval: Interval) -> tuple[float, float]:
-    """Return how far an interval reaches below and above. Older results may differ from the rate by rounding."""
-    return success - interval.low, interval.high - success
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
     """Return the running mean over the last few values, for each value."""
-    return [
-        sum(values[max(0, end - _SMOOTHING) : end]) / len(values[max(0, end - _SMOOTHING) : end])
-        for end in range(1, len(values) + 1)
-    ]
+    return [fmean(values[max(0, end - _SMOOTHING) : end]) for end in range(1, len(values) + 1)]

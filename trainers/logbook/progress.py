@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -131,13 +132,23 @@ class RunProgress:
         self._print(" ".join([f"{step:>4}", *values]))
 
 
+@dataclass(frozen=True)
 class _Work:
-    """The work in progress."""
+    """The work in progress (`Progress`)."""
 
-    def __init__(self, what: str, done: int, of: int, note: str):
-        self.what, self.tenth = what, 10 * done // max(of, 1)
-        count = f": {done} of {of}" if of > 1 else " …" if done < of else ""
-        self.text = f"{what}{count}" + (f", {note}" if note else "")
+    what: str
+    done: int
+    of: int
+    note: str
+
+    @property
+    def tenth(self) -> int:
+        return 10 * self.done // max(self.of, 1)
+
+    @property
+    def text(self) -> str:
+        count = f": {self.done} of {self.of}" if self.of > 1 else " …" if self.done < self.of else ""
+        return f"{self.what}{count}" + (f", {self.note}" if self.note else "")
 
 
 class Stopwatch:

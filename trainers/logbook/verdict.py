@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 from agentgym.base.errors import UsageError
-from agentgym.core.endings import Reason
+from agentgym.core.endings import Ending, Reason
 from agentgym.core.trajectory import Trajectory
 from agentgym.eval.comparison import compare, run_of
 from agentgym.eval.statistics import Interval
+from agentgym.eval.summary import Summary
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.run_folder import resume_command
 
 _MANY = 0.5
-"""Share from which an ending or flat groups explain a result."""
+"""Least share of an ending or of flat groups that explains a result."""
 _SOME = 0.1
-"""Share from which cut turns or unreadable turns do."""
+"""Least share of cut turns or unreadable turns that does."""
 _LOW, _HIGH = 0.05, 0.95
-"""Success rates at which too few groups differ."""
+"""Below and above these success rates, too few groups have different rewards."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +32,17 @@ class Verdict:
     """Difference of the success on held-out tasks, after minus before; `None` if no task has results of both."""
     interval: Interval | None
     """95 % interval of the gain, over tasks."""
-    ending: str | None
-    """The most frequent ending after training."""
+    ending: Reason | None
+    """The most frequent ending after training; `None` if all episodes failed."""
     ending_share: float
     flat_groups: float | None
     """Share of the groups in training whose rewards were all equal, which teach nothing; `None` if not recorded."""
     cut_turns: float
-    """Share of turns after training that were cut off at the token limit."""
+    """Share of turns after training that a limit of tokens or time cut off."""
     unreadable_turns: float
     """Share of turns after training without a readable action."""
     suggestion: str
     """What to try next."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as JSON data."""
-        return asdict(self)
 
     @property
     def text(self) -> str:
@@ -65,6 +60,7 @@ def verdict_on(
     config: TrainConfig,
     before: Iterable[Trajectory],
     after: Iterable[Trajectory],
+    summary: Summary,
     metrics: Sequence[Mapping[str, float]],
 ) -> Verdict:
     """Return the verdict on a run.
@@ -73,28 +69,27 @@ def verdict_on(
         config: Its settings.
         before: The episodes of the evaluation before training.
         after: Those after training.
+        summary: The summary of `after`.
         metrics: The metrics of its steps.
     """
-    played = list(after)
-    gain, interval = _gain(before, played)
-    finished = [trajectory for trajectory in played if not trajectory.failed]
-    turns = list(chain.from_iterable(trajectory.model_turns for trajectory in finished))
-    [(ending, count)] = Counter(str(t.reason) for t in finished).most_common(1) or [(None, 0)]
+    gain, interval = _gain(before, after)
+    counts = {Reason(reason): count for reason, count in summary.endings.items()}
+    ending = next((reason for reason in counts if reason.ending is not Ending.FAILED), None)
     flat = [line["flat_groups"] for line in metrics if "flat_groups" in line]
-    numbers = {
-        "gain": gain,
-        "interval": interval,
-        "ending": ending,
-        "ending_share": count / max(1, len(finished)),
-        "flat_groups": fmean(flat) if flat else None,
-        "cut_turns": sum(turn.finish == "length" for turn in turns) / max(1, len(turns)),
-        "unreadable_turns": sum(t.counts.get("format_errors", 0) for t in finished) / max(1, len(turns)),
-    }
-    success = fmean(trajectory.success for trajectory in finished) if finished else None
-    return Verdict(**numbers, suggestion=_suggestion(config, success, numbers, metrics))
+    verdict = Verdict(
+        gain=gain,
+        interval=interval,
+        ending=ending,
+        ending_share=counts[ending] / summary.overall.attempts if ending else 0.0,
+        flat_groups=fmean(flat) if flat else None,
+        cut_turns=summary.cut_turn_rate or 0.0,
+        unreadable_turns=summary.format_error_rate or 0.0,
+        suggestion="",
+    )
+    return replace(verdict, suggestion=_suggestion(config, summary.success, verdict, metrics))
 
 
-def _gain(before: Iterable[Trajectory], after: Sequence[Trajectory]) -> tuple[float | None, Interval | None]:
+def _gain(before: Iterable[Trajectory], after: Iterable[Trajectory]) -> tuple[float | None, Interval | None]:
     try:
         success = compare(run_of("before", before), run_of("after", after)).overall.success
     except UsageError:  # no task has a valid episode on both sides
@@ -113,20 +108,22 @@ _LIMITS = {
 
 
 def _suggestion(
-    config: TrainConfig, success: float | None, numbers: Mapping[str, Any], metrics: Sequence[Mapping[str, float]]
+    config: TrainConfig, success: float | None, verdict: Verdict, metrics: Sequence[Mapping[str, float]]
 ) -> str:
     """Return one thing to try next, for the first number that explains the result."""
-    flat = numbers["flat_groups"]
+    flat = verdict.flat_groups
     if success is None:
-        return "all episodes of the evaluation failed: read their errors (`agentgym show eval-after.jsonl`)"
+        file = shlex.quote(str(config.folder / "eval-after.jsonl"))
+        return f"all episodes of the evaluation failed: read their errors (`agentgym show {file}`)"
     if config.quick:
         return "the whole run works; for a result, train without --quick"
-    if numbers["cut_turns"] >= _SOME:
-        return f"turns are cut off at {config.max_new_tokens} tokens: raise --max-new-tokens in a new run"
-    if numbers["unreadable_turns"] >= _SOME:
+    explains = verdict.ending in _LIMITS and verdict.ending_share >= _MANY
+    if verdict.cut_turns >= _SOME and not (explains and verdict.ending is Reason.GENERATION_TIME):
+        return f"turns are cut off: raise --max-new-tokens (now {config.max_new_tokens}) in a new run"
+    if verdict.unreadable_turns >= _SOME:
         return _LIMITS[Reason.FORMAT_ERRORS]
-    if numbers["ending_share"] >= _MANY and numbers["ending"] in _LIMITS:
-        return _LIMITS[Reason(numbers["ending"])]
+    if verdict.ending is not None and explains:
+        return _LIMITS[verdict.ending]
     if success >= _HIGH:
         return "nearly all held-out tasks are solved: choose harder ones (--set difficulty=...)"
     if success <= _LOW and (flat is None or flat >= _MANY):
@@ -136,7 +133,7 @@ def _suggestion(
             f"most groups teach nothing: raise --group-size (now {config.group_size}), or replace flat groups "
             "(--refill-rounds 2)"
         )
-    return _about_the_gain(config, numbers["interval"], metrics)
+    return _about_the_gain(config, verdict.interval, metrics)
 
 
 def _about_the_gain(config: TrainConfig, interval: Interval | None, metrics: Sequence[Mapping[str, float]]) -> str:

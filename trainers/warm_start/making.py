@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from agentgym.core.registry import class_of
 from agentgym.core.task import TRAIN
 from agentgym.core.trajectory import Tokens, Trajectory, read_jsonl
 from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trainers import ranks
 from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
@@ -39,16 +42,7 @@ from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from agentgym.trainers.trl_seam import score_labels_only
 from agentgym.trainers.versions import checkpointing
 from agentgym.trainers.warm_start.examples import Example, examples, rendered
-from agentgym.trainers.warm_start.settings import (
-    Goal,
-    MakePolicy,
-    Own,
-    Progress,
-    WarmStart,
-    attempts,
-    played_with_progress,
-    training_jobs,
-)
+from agentgym.trainers.warm_start.settings import Goal, MakePolicy, Own, Progress, WarmStart, attempts, training_jobs
 
 _log = logging.getLogger(__name__)
 
@@ -70,15 +64,13 @@ def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progr
     factory = EnvFactory(env, env_kwargs)
     jobs = training_jobs(factory, tasks, seed)
     trajectories: list[Trajectory] = []
+
+    def show(before: int, finished: int, solved: int) -> None:
+        progress("solving tasks", before + finished, tasks)
+
     while batch := list(islice(jobs, 256)):
-        before = len(trajectories)
-        trajectories += played_with_progress(
-            batch,
-            ScriptedPolicy(),
-            factory,
-            Limits(max_in_flight=16),
-            lambda done, _, before=before: progress("solving tasks", before + done, tasks),
-        )
+        limits, shown = Limits(max_in_flight=16), partial(show, len(trajectories))
+        trajectories += asyncio.run(play_jobs(batch, ScriptedPolicy(), factory, limits, progress=shown))
     solved = [t for t in trajectories if t.success]
     unsolved = [t for t in trajectories if not t.success and t.reason is not Reason.BROKEN_TASK]
     if not unsolved and solved:

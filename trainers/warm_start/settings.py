@@ -7,7 +7,6 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,8 +18,8 @@ from agentgym.base.errors import InfrastructureError
 from agentgym.core.policy import Policy
 from agentgym.core.task import TRAIN, iterate
 from agentgym.core.trajectory import Trajectory
-from agentgym.rollout import EnvFactory, Job, Limits, rollouts
-from agentgym.rollout.streams import check_distinct
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout.streams import play_jobs
 from agentgym.trainers.tiny import CHAT_TEMPLATE, TinyShape
 
 
@@ -205,29 +204,10 @@ def attempts(
     model.eval()
     with torch.inference_mode():
         limits = Limits(max_new_tokens=max_new_tokens)
-        played = played_with_progress(jobs, make_policy(model, tokenizer), factory, limits, progress)
+        policy = make_policy(model, tokenizer)
+        played = asyncio.run(play_jobs(jobs, policy, factory, limits, progress=progress))
     model.train(was_training)
     real = [t for t in played if not t.failed]
     if not real:
         raise InfrastructureError(f"all {len(played)} episodes of the warm start failed; {played[0].error}")
     return real
-
-
-def played_with_progress(
-    jobs: Sequence[Job], policy: Policy, factory: EnvFactory, limits: Limits, progress: Callable[[int, int], None]
-) -> list[Trajectory]:
-    """Return the trajectories of jobs in their order; call `progress` with the numbers of finished and solved ones."""
-
-    check_distinct(jobs)
-    by_id: dict[str, Trajectory] = {}
-
-    async def play() -> None:
-        solved = 0
-        async with aclosing(rollouts(jobs, policy, factory, limits)) as stream:
-            async for trajectory in stream:
-                by_id[trajectory.id] = trajectory
-                solved += trajectory.success
-                progress(len(by_id), solved)
-
-    asyncio.run(play())
-    return [by_id[job.id] for job in jobs]
