@@ -37,7 +37,11 @@ _OF_CORE = RESET_INFO | {"rewards", "turn", "counts"}
 """Entries of `info` that every environment has, without the labels of the task."""
 
 
-@check("equal-pay", "equal observations and actions are paid alike, whatever the seed and task", causes=SAME_EPISODE)
+@check(
+    "equal-pay",
+    "equal observations and actions are paid alike, whatever the seed and task",
+    causes=(*SAME_EPISODE, "solution-solves"),
+)
 def equal_pay(subject: Subject) -> Finding:
     """Solutions played with other seeds, and on tasks that open alike, are paid alike while nothing visible differs."""
     solutions = [episode for episode in subject.solutions if is_solved(episode)]

@@ -95,7 +95,9 @@ def unfinished_fails(subject: Subject) -> Finding:
             *before, answer = episode.actions
             wrong = (to_the_end([*before, action]) for action in islice(spoiled_action(env, answer), _WRONG_ANSWERS))
             if any(not is_solved(_as_far_as_it_goes(env, episode, player)) for player in wrong):
-                idle = [then_silence(before), *([to_the_end(before)] if before else [])]
+                idle = [then_silence(before)]
+                if before and not _tools_in(env, before[-1]) & _tools_in(env, answer):
+                    idle.append(to_the_end(before))
                 played.append(
                     max((_as_far_as_it_goes(env, episode, player) for player in idle), key=attrgetter("outcome"))
                 )
@@ -108,6 +110,10 @@ def unfinished_fails(subject: Subject) -> Finding:
             f"{solved[0].task.id!r}; pay the outcome for the answer, not for reaching the end"
         )
     return f"solved {len(solved)} of {len(played)} tasks"
+
+
+def _tools_in(env: Env, action: Action) -> set[str]:
+    return {call.name for call in calls_in(env, action)}
 
 
 @check("omissions-fail", "a solution that omits a required change does not succeed")

@@ -70,9 +70,9 @@ def test_environment_passes_every_check(env_id: str, kwargs: dict[str, Any]):
     rows = (run_checks(env_id, kwargs, timeout_s=TIME_LIMIT_S) if kwargs else report(env_id)).rows
     broken = [row for row in rows if row.status in (CheckStatus.FAIL, CheckStatus.ERROR)]
     assert [f"{row.name}, {row.promise}: {row.message}" for row in broken] == []
-    # Three checks need solutions of several actions; two need gold that the task's data do not contain.
+    # Four checks need solutions of several actions; three need gold that the task's data do not contain.
     skipped = [f"{row.name}: {row.message}" for row in rows if row.status is CheckStatus.SKIP]
-    assert len(skipped) <= 5, skipped
+    assert len(skipped) <= 7, skipped
 
 
 def test_every_class_and_every_id_except_miniwob_pages_is_checked():
