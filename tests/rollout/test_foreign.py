@@ -66,17 +66,17 @@ def run(work: list[Job], policy: Any, factory: EnvFactory, **limits: Any) -> lis
 def check_all(trajectories: list[Trajectory], plan: Plan, failing: tuple[str, ...] = FAILING) -> None:
     """Assert that exactly the episodes with a planned failure failed."""
     assert len({t.id for t in trajectories}) == EPISODES
-    troubles = {t.task_id: plan.of(t.task_id) for t in trajectories}
-    expected = {task for task, trouble in troubles.items() if trouble and trouble[0] in failing}
+    troubles = {t.task_id: trouble for t in trajectories if (trouble := plan.of(t.task_id))}
+    expected = {task for task, trouble in troubles.items() if trouble[0] in failing}
     failed = {t.task_id: t for t in trajectories if t.ending is Ending.FAILED}
-    assert failed.keys() == expected, {task: troubles[task] for task in failed.keys() ^ expected}
+    assert failed.keys() == expected, {task: troubles.get(task) for task in failed.keys() ^ expected}
     for trajectory in failed.values():
         place, kind = troubles[trajectory.task_id]
         is_script = place == "solution" and kind not in ("KeyboardInterrupt", "CancelledError")
         reason = Reason.SCRIPT_FAILED if is_script else Reason.INFRASTRUCTURE
         assert (trajectory.reason, bool(trajectory.error), trajectory.success) == (reason, True, False)
     assert all(t.ending is Ending.TERMINATED for t in trajectories if t.task_id not in failed)
-    assert {trouble[1] for trouble in troubles.values() if trouble} == set(plan.kinds), "every kind occurs"
+    assert {trouble[1] for trouble in troubles.values()} == set(plan.kinds), "every kind occurs"
 
 
 @pytest.mark.parametrize("mode", MODES)
