@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice, permutations
 from typing import Any
 
-from agentgym.core.answers.cells import canonical, close
+from agentgym.core.answers.cells import canonical, close_rows
 from agentgym.core.answers.written import FEWEST_DECIMALS
 from agentgym.envs.sql.grading import match
 from agentgym.tools.database.base import QueryError, QueryResult
@@ -151,16 +151,12 @@ def _claimed(
     if len(places) == count or len(near) * len(others) > _MAX_PAIRS:
         return places
     for place in others:
-        row = next((row for row in near if _equal(row, rows[place], fewest)), None)
+        row = next((row for row in near if close_rows(row, rows[place], fewest)), None)
         if row is not None and len(places) < count:
             near.remove(row)
             rest[row] -= 1
             places.append(place)
     return places
-
-
-def _equal(cells: tuple[Any, ...], gold: tuple[Any, ...], fewest: int | None) -> bool:
-    return all(close(cell, other, fewest) for cell, other in zip(cells, gold, strict=True))
 
 
 def _marked(result: QueryResult, numbers: Sequence[int]) -> QueryResult:

@@ -192,8 +192,8 @@ GARBAGE = [
 
 def test_long_garbage_is_read_in_linear_time():
     """Quadratic work would exceed the timeout of the test."""
-    for unit in GARBAGE:
-        near_miss("lookup " + unit * ((MAX_ACTION_CHARS - 10) // len(unit)), TOOLS, ALL["hermes"])
+    texts = {unit: "lookup " + unit * ((MAX_ACTION_CHARS - 10) // len(unit)) for unit in GARBAGE}
+    assert [unit for unit, text in texts.items() if near_miss(text, TOOLS, ALL["hermes"])] == ["\n@lookup "]
 
 
 # Near misses in an environment.

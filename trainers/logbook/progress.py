@@ -81,14 +81,7 @@ class RunProgress:
         self._bars.stop()
 
     def __call__(self, what: str, done: int, of: int, note: str = "") -> None:
-        """Show that `done` of `of` units of `what` are done.
-
-        Args:
-            what: The work.
-            done: Finished units.
-            of: All units.
-            note: A short result so far.
-        """
+        """Show that `done` of `of` units of `what` are done (`warm_start.settings.Progress`)."""
         if what not in self._ids:
             self._ids[what] = self._bars.add_task(escape(what), total=of, note="")
         self._bars.update(self._ids[what], completed=done, total=of, note=escape(note))

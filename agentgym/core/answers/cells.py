@@ -142,7 +142,7 @@ def _count_pairs(rows: list[Row], gold_rows: list[Row], fractions: frozenset[int
     key = _numbers_of(columns)
     rows, gold_rows = sorted(rows, key=key), sorted(gold_rows, key=key)
     if len(rows) * len(gold_rows) > _MAX_PAIRINGS:
-        return sum(_equal(row, gold, fewest) for row, gold in zip(rows, gold_rows, strict=False))
+        return sum(close_rows(row, gold, fewest) for row, gold in zip(rows, gold_rows, strict=False))
     if not columns:
         return 0
     firsts = [float(gold[columns[0]]) for gold in gold_rows]
@@ -151,11 +151,12 @@ def _count_pairs(rows: list[Row], gold_rows: list[Row], fractions: frozenset[int
         first = float(row[columns[0]])
         reach = max(AT_ZERO, 2 * SINGLE_RELATIVE * abs(first), 0.0 if fewest is None else 10.0**-fewest)
         window = range(bisect_left(firsts, first - reach), bisect_right(firsts, first + reach))
-        fitting.append([place for place in window if _equal(row, gold_rows[place], fewest)])
+        fitting.append([place for place in window if close_rows(row, gold_rows[place], fewest)])
     return pair_off(fitting)
 
 
-def _equal(row: Row, gold_row: Row, fewest: int | None) -> bool:
+def close_rows(row: Row, gold_row: Row, fewest: int | None) -> bool:
+    """Whether two canonical rows of the same width are equal cell by cell; `fewest` as in `close`."""
     return all(close(cell, gold, fewest) for cell, gold in zip(row, gold_row, strict=True))
 
 
