@@ -16,6 +16,7 @@ from agentgym.core.env import Env
 from agentgym.core.task import Task
 from agentgym.tasks.exporting.export import export_harbor
 from tests.task_folders import BASE
+from tests.waiting import HANG_S
 
 
 def _for_all(path: Path) -> bool:
@@ -62,7 +63,7 @@ def judge(folder: Path, root: Path) -> dict[str, float]:
         pytest.skip("there is no Python that every user may run")
     shutil.copytree(folder / "tests", root / "tests")
     grade = [PYTHON, "-I", "-S", str(root / "tests/grade.py"), str(root)]
-    ran = subprocess.run(grade, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=280)
+    ran = subprocess.run(grade, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=HANG_S)
     assert ran.returncode == 0, ran.stderr
     assert not (root / "tests").exists()
     reward = json.loads((root / "logs/verifier/reward.json").read_text())

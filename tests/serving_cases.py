@@ -12,9 +12,7 @@ from typing import Any
 import httpx
 
 from agentgym.tools.serving.running import listen, make_server
-
-HANG_S = 60.0
-"""Ends a test that hangs."""
+from tests.waiting import HANG_S
 
 
 class Running:

@@ -17,10 +17,9 @@ import psutil
 
 from agentgym.core.toolset import tool
 from tests.counter_env import Counter
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 ROOT = Path(__file__).parent.parent
-HANG_S = 60.0
 
 
 class Waiting(Counter):

@@ -14,6 +14,8 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from tests.waiting import HANG_S
+
 RUN = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -44,7 +46,7 @@ def served(folder: Path, log: Path, name: str | None = None) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(HANG_S)
 
 
 def _free_port() -> int:

@@ -22,6 +22,7 @@ from agentgym.cli.components import LazyCommand, command_of
 from agentgym.core.task import read_manifest
 from agentgym.core.trajectory import read_jsonl, write_jsonl
 from agentgym.envs.guess import GuessEnv
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,7 +86,7 @@ def test_help_imports_no_heavy_packages():
         "heavy = {'torch', 'numpy', 'gymnasium', 'duckdb', 'pydantic'} & set(sys.modules)\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
 
 

@@ -15,6 +15,7 @@ from agentgym.base.errors import UsageError
 from agentgym.check import run_checks
 from agentgym.cli.scaffold import write_scaffold
 from tests.refusals import differing, not_refused
+from tests.waiting import HANG_S
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_tests_of_a_scaffold_pass(tmp_path: Path):
     scaffold = write_scaffold("parcel-count", tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", scaffold.test.name]
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stdout
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentgym.core.trajectory import read_jsonl
-from tests.stopped import HANG_S, Command, command
-from tests.waiting import eventually
+from tests.stopped import Command, command
+from tests.waiting import HANG_S, eventually
 
 pytestmark = pytest.mark.real
 
@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (sig
 
 
 def has_begun(folder: Path, running: Command) -> bool:
-    return eventually(lambda: any(folder.glob("begun-*")) or running.process.poll() is not None, HANG_S)
+    return eventually(lambda: any(folder.glob("begun-*")) or running.process.poll() is not None)
 
 
 @BOTH

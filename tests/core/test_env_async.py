@@ -13,6 +13,7 @@ from agentgym.core.env import Env
 from agentgym.core.messages import text_of
 from agentgym.core.toolset import tool
 from tests.counter_env import AsyncCounter, Counter, call, started
+from tests.waiting import HANG_S
 
 KINDS = pytest.mark.parametrize("kind", [Counter, AsyncCounter])
 
@@ -49,7 +50,7 @@ def test_a_blocking_tool_does_not_block_the_event_loop(kind: type[Env]):
         def wait(self) -> str:
             """Wait."""
             started.set()
-            return "the loop moved" if resumed.wait(30) else "the loop stood still"
+            return "the loop moved" if resumed.wait(HANG_S) else "the loop stood still"
 
     async def play() -> str:
         env = Slow()

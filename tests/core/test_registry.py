@@ -13,6 +13,7 @@ from agentgym.core.env import Env
 from agentgym.core.registry import list_environments, make
 from agentgym.envs.catalog import ENVIRONMENTS
 from tests.refusals import not_refused
+from tests.waiting import HANG_S
 
 PLUGIN = '''
 from agentgym import Env, GeneratedTasks, Task
@@ -34,7 +35,7 @@ def run(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh interpreter that also finds modules in `path`."""
     lines = "".join(f"import sys; sys.path.insert(0, {str(folder)!r})\n" for folder in path)
     command = [sys.executable, "-W", "error", "-c", lines + code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 
 def install(folder: Path, entry: str, module: str = "acme_boxes", source: str = PLUGIN) -> None:

@@ -18,7 +18,7 @@ from agentgym.base.errors import UsageError
 from agentgym.base.syntax import parse
 from agentgym.core.engine.drive import BackgroundLoop
 from agentgym.core.engine.threads import Threads
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 # Threads for blocking work.
 
@@ -26,7 +26,7 @@ from tests.waiting import eventually
 def test_all_work_runs_at_once_and_threads_are_reused():
     async def at_once() -> list[int]:
         threads, barrier = Threads("t"), threading.Barrier(100)
-        return await asyncio.gather(*(threads.run(lambda: barrier.wait(30)) for _ in range(100)))
+        return await asyncio.gather(*(threads.run(lambda: barrier.wait(HANG_S)) for _ in range(100)))
 
     async def in_turn() -> set[int]:
         threads = Threads("t")
@@ -96,7 +96,7 @@ asyncio.run(main())
 
 @pytest.mark.real
 def test_stuck_work_does_not_keep_the_process_alive():
-    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=200)
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=HANG_S)
     assert (done.stdout, done.stderr, done.returncode) == ("gave up\n", "", 0)
 
 

@@ -46,7 +46,7 @@ class Evaluation:
         environment = {**os.environ, START_LOG: str(self.notes), HOLD: str(MAX_STARTED)}
         with subprocess.Popen(self.command, env=environment, cwd=ROOT) as child:
             try:
-                assert eventually(lambda: lines_of(self.file) >= lines, 120)
+                assert eventually(lambda: lines_of(self.file) >= lines)
             finally:
                 os.kill(child.pid, signal.SIGKILL)
         return child.pid

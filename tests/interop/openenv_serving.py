@@ -19,7 +19,7 @@ def serving(kind: str) -> Iterator[str]:
         port = probe.getsockname()[1]
     server = subprocess.Popen([sys.executable, "-m", "tests.interop.openenv_server", kind, str(port)])
     try:
-        assert eventually(lambda: _answers(port), 90)
+        assert eventually(lambda: _answers(port))
         yield f"http://127.0.0.1:{port}"
     finally:
         server.kill()

@@ -30,6 +30,7 @@ from tests.doc_blocks import ROOT
 from tests.interop.peers import run_page
 from tests.interop.speaking import Speaker, halving
 from tests.rows import each_row
+from tests.waiting import HANG_S
 
 TOKEN = "the-owner-of-this-gateway"
 SEED = 14
@@ -289,7 +290,7 @@ def test_the_command_serves_a_policy_and_writes_rewarded_sessions(tmp_path: Path
             client.post("/s/paid/reward", json={"reward": 1.0}).raise_for_status()
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(HANG_S)
         process.stdout.close()
     assert [(row.id, row.reward, row.failed) for row in read_jsonl(out)] == [("paid", 1.0, False), ("left", 0.0, True)]
 

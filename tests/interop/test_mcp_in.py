@@ -23,7 +23,7 @@ from tests.interop.notes_env import SERVER, NotesEnv
 from tests.interop.notes_server import PNG
 from tests.interop.peers import run_page
 from tests.rows import each_row
-from tests.waiting import eventually, is_running
+from tests.waiting import HANG_S, eventually, is_running
 
 pytestmark = pytest.mark.real
 
@@ -42,7 +42,7 @@ def url() -> Iterator[str]:
     assert eventually(lambda: answers(port))
     yield f"http://127.0.0.1:{port}/mcp"
     process.terminate()
-    process.wait(30)
+    process.wait(HANG_S)
 
 
 def answers(port: int) -> bool:

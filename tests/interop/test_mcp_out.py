@@ -38,6 +38,7 @@ from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.peers import together
 from tests.interop.probe_env import PROBE
 from tests.rows import each_row
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.real
 
@@ -65,7 +66,7 @@ async def by_stdio(env_id: str, *options: str) -> AsyncIterator[ClientSession]:
 async def by_http(url: str, token: str = TOKEN, **query: Any) -> AsyncIterator[ClientSession]:
     query_text = "&".join(f"{name}={value}" for name, value in query.items())
     async with (
-        httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
+        httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=HANG_S) as http,
         streamable_http_client(f"{url}?{query_text}", http_client=http) as (incoming, outgoing, _),
         ClientSession(incoming, outgoing) as session,
     ):
@@ -95,7 +96,7 @@ class Served:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(HANG_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
 

@@ -27,7 +27,7 @@ from agentgym.rollout.streams import play_jobs
 from agentgym.tools.sandbox.registry import automatic
 from tests.rows import each_row
 from tests.served_envs import HELD, TOKEN, HeldEnv, Served, call, served, wire
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 ADD, DONE, WAIT = call("add"), call("done"), call("wait")
 CHEAP = ("guess", "errand", "sql", "search", "code")
@@ -122,7 +122,7 @@ def test_a_reply_lost_while_the_step_still_runs_is_waited_for(held: Served):
     with wire(held.port) as relay, closing(held.env(relay.url)) as env, ThreadPoolExecutor(1) as thread:
         env.reset(seed=1)
         step = thread.submit(env.step, WAIT)
-        assert HeldEnv.is_waiting.wait(30)
+        assert HeldEnv.is_waiting.wait(HANG_S)
         relay.cut()
         assert eventually(lambda: relay.connections == 2)
         HeldEnv.may_go_on.set()

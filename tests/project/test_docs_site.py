@@ -13,6 +13,7 @@ import pytest
 import agentgym
 from tests.doc_blocks import DOCS, ROOT
 from tests.rows import each_row
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.real
 
@@ -28,7 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return folder
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG_S
+
 pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +42,7 @@ print(len(sys.argv[1:]))
 
 def run(code: str, *arguments: str) -> str:
     command = [sys.executable, "-W", "error", "-c", code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG_S
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("envs", "tasks", "tools", "trainers")
 
@@ -56,7 +58,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         shutil.copy(ROOT / name, checkout)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist"]
-    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stderr
     [built] = (checkout / "dist").glob("*.whl")
     return built

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from agentgym.cli.app import app
 from tests.doc_blocks import ROOT, Block, blocks_of
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.real
 
@@ -40,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize("block", PYTHON)
 def test_python_blocks_run(folder: Path, block: Block):
     code = [sys.executable, "-W", "error", "-c", block.text]
-    done = subprocess.run(code, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(code, cwd=folder, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -70,7 +71,7 @@ def test_scripts_exist_and_have_valid_shell_syntax():
         shell = path.read_text(encoding="utf-8").partition("\n")[0].rpartition("/")[2].removeprefix("env ")
         if path.suffix == ".py" or shell == "python3":
             continue
-        done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, timeout=HANG_S, check=False)
         assert (done.returncode, done.stderr) == (0, ""), path
 
 

@@ -12,6 +12,7 @@ from agentgym.core.policy import Codec, Generation
 from agentgym.core.toolset import tool
 from tests.counter_env import Counter
 from tests.rollout_cases import END, Letters
+from tests.waiting import HANG_S
 
 
 class Slow(Counter):
@@ -33,7 +34,7 @@ class Stuck(Counter):
     def done(self) -> str:
         """Say that the goal is reached."""
         if self.task.id.endswith(("0", "5")):
-            self.go_on.wait(60)
+            self.go_on.wait(HANG_S)
         return super().done()
 
 

@@ -25,7 +25,7 @@ from tests.counter_env import groups
 from tests.rollout.slow_envs import Slow
 from tests.rollout.worker_processes import workers_alive
 from tests.rollout_cases import Factory, play_groups
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 pytestmark = pytest.mark.real
 
@@ -38,7 +38,7 @@ def _nothing_is_left() -> Iterator[None]:
     before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
     yield
     gc.collect()
-    _, alive = psutil.wait_procs(workers_alive(), timeout=10)
+    _, alive = psutil.wait_procs(workers_alive(), timeout=HANG_S)
     assert alive == []
     assert [t for t in threading.enumerate() if t.name == "agentgym-rollout"] == []
     if sys.platform == "linux":
@@ -68,7 +68,7 @@ def test_closing_an_engine_ends_its_iterations(workers: str):
     playing.start()
     until(lambda: "waits for policy" in engine.waits.report())
     engine.close()
-    playing.join(30)
+    playing.join(HANG_S)
     assert [str(error) for error in raised] == ["the rollout engine was closed while it played"]
     assert engine.waits.report() == "no trajectory waits for anything"
 
@@ -144,7 +144,7 @@ print("left")
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 def test_an_unclosed_engine_does_not_keep_the_process_alive(workers: str):
-    done = subprocess.run([sys.executable, "-c", NEVER_CLOSED, workers], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", NEVER_CLOSED, workers], capture_output=True, text=True, timeout=HANG_S)
     assert (done.stdout, done.stderr, done.returncode) == ("left\n", "", 0)
 
 
@@ -181,7 +181,7 @@ def test_ctrl_c_ends_an_iteration_and_its_episodes(workers: str):
     assert process.stdout is not None
     assert process.stdout.readline() == "playing\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG_S)
     assert (out, err, process.returncode) == ("no trajectory waits for anything\n", "", 0)
 
 

@@ -23,6 +23,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.rollout import Backoff, EnvFactory, Failures, Group, Job, Limits
 from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
+from tests.waiting import HANG_S
 
 GUESS = EnvFactory("agentgym/guess-v0", {})
 TASK = GuessEnv.default_tasks().get("train", 0)
@@ -188,7 +189,7 @@ def test_an_environment_made_for_a_cancelled_episode_is_closed_in_a_thread():
         taking = asyncio.create_task(pool.take())
         for _ in range(3):
             await asyncio.sleep(0)  # start it
-        handed_over.wait(60)  # the event loop has not processed it yet
+        handed_over.wait(HANG_S)  # the event loop has not processed it yet
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
         await pool.close()

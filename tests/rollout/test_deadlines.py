@@ -18,6 +18,7 @@ from tests.counter_env import AsyncCounter, Counter, groups
 from tests.rollout.slow_envs import Stuck, Talker
 from tests.rollout_cases import Factory, play_groups
 from tests.rows import each_row
+from tests.waiting import HANG_S
 
 
 class Jumping(asyncio.SelectorEventLoop):
@@ -148,7 +149,7 @@ def test_the_first_environment_has_the_time_limit_of_every_other():
 
     class Waiting(Counter):
         def __init__(self) -> None:
-            go.wait(60)
+            go.wait(HANG_S)
             super().__init__()
 
     [trajectory] = play_groups(Factory(build=Waiting), groups(1), reset_timeout_s=0.1)

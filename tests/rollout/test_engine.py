@@ -31,7 +31,7 @@ from agentgym.rollout.waits import report_all
 from tests.counter_env import Counter, groups
 from tests.rollout.slow_envs import Stuck, Talker
 from tests.rollout_cases import END, Factory
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
 
@@ -71,7 +71,7 @@ def test_a_caller_with_a_loop_of_its_own_gets_groups_while_the_loop_stays_free()
 
     class Waiting(Counter):
         def start(self, task: Any) -> None:
-            assert free.wait(60)
+            assert free.wait(HANG_S)
             super().start(task)
 
     async def play() -> int:

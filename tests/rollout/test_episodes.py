@@ -20,7 +20,7 @@ from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool
 from tests.rollout_cases import Factory, jobs, run
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 
 class Watched(GuessEnv):
@@ -102,7 +102,7 @@ def test_giving_up_ends_the_episode_and_is_graded():
 
 def test_a_slow_environment_is_bounded():
     go_on = threading.Event()
-    factory, envs = watched(lambda env: [go_on.wait(60)])
+    factory, envs = watched(lambda env: [go_on.wait(HANG_S)])
     (trajectory,) = run(jobs(1), ScriptedPolicy(), factory, step_timeout_s=0.05, retries=0)
     assert (trajectory.reason, trajectory.component) == (Reason.STEP_TIME, "step")
     assert "a step took longer than its limit of 0.05 s" in str(trajectory.error)

@@ -17,7 +17,7 @@ from agentgym.core.toolset import tool
 from agentgym.rollout import Group, Job, Limits, RolloutEngine
 from tests.counter_env import Counter, groups
 from tests.rollout_cases import Factory
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 COUNTER = Factory(build=Counter)
 
@@ -72,7 +72,7 @@ def test_concurrent_iterations_share_the_slots_of_their_engine():
         for thread in playing:
             thread.start()
         for thread in playing:
-            thread.join(60)
+            thread.join(HANG_S)
     assert sorted(ids) == sorted(group.task.id for group in work)
     assert max(counts) <= 2
     assert len(envs) <= 2
@@ -88,7 +88,7 @@ def test_two_iterations_do_not_play_one_conversation_twice():
         with pytest.raises(UsageError, match="two jobs are called"):
             list(engine.trajectories(jobs(1)))
         engine._loop.soon(policy.go_on.set)
-        playing.join(60)
+        playing.join(HANG_S)
         assert len(list(engine.trajectories(jobs(2)))) == 2
 
 

@@ -19,7 +19,7 @@ from agentgym.rollout import Job, Limits
 from agentgym.rollout.streams import play_jobs
 from agentgym.rollout.workers.pool import EnvPool
 from tests.rollout_cases import Factory
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 
 class Watched(TaskList):
@@ -33,7 +33,7 @@ class Watched(TaskList):
         if options.get("fails"):
             raise UsageError("cannot be read")
         self.started.set()
-        assert not options.get("slow") or self.go_on.wait(60)
+        assert not options.get("slow") or self.go_on.wait(HANG_S)
         super().__init__([Task("1", "train", path.read_text() if path.is_file() else "folder")])
 
 
@@ -64,7 +64,7 @@ def test_many_threads_that_ask_at_once_wait_for_one_load(tmp_path: Path):
     file = write_tasks(tmp_path)
     with ThreadPoolExecutor(8) as pool:
         pending = [pool.submit(shared, LOADER, file, {"slow": True}) for _ in range(8)]
-        assert Watched.started.wait(60)
+        assert Watched.started.wait(HANG_S)
         Watched.go_on.set()
         sources = [load.result() for load in pending]
     assert (len(Watched.loads), len(set(map(id, sources)))) == (1, 1)
@@ -110,7 +110,7 @@ class Slow(GuessEnv):
 
     def __init__(self) -> None:
         self.started.set()
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(HANG_S)
         super().__init__()
         self.closed = threading.Event()
         self.instances.append(self)

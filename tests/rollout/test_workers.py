@@ -22,6 +22,7 @@ from agentgym.rollout.workers.processes import ProcessWorkers
 from tests.counter_env import Counter, groups
 from tests.rollout.worker_processes import CASES, in_every_environment, play_with, workers_alive
 from tests.rollout_cases import play_groups
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.real
 
@@ -31,7 +32,7 @@ def children() -> Iterator[None]:
     """Assert that no worker process is left."""
     assert workers_alive() == []
     yield
-    _, alive = psutil.wait_procs(workers_alive(), timeout=10)
+    _, alive = psutil.wait_procs(workers_alive(), timeout=HANG_S)
     assert alive == []
 
 

@@ -26,7 +26,7 @@ from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.ray_actors import RayWorkers
 from tests.counter_env import groups
 from tests.rollout.worker_processes import in_every_environment, play_with
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 pytestmark = [pytest.mark.nightly, pytest.mark.ray, pytest.mark.slow]
 
@@ -68,7 +68,7 @@ def cluster(ray: Any) -> Iterator[Any]:
         started = processes(cluster.list_all_nodes())
         ray.shutdown()
         cluster.shutdown()
-        _, alive = psutil.wait_procs(started, timeout=30)
+        _, alive = psutil.wait_procs(started, timeout=HANG_S)
     assert [process.cmdline() for process in alive] == []
 
 
@@ -128,10 +128,10 @@ def test_every_group_is_completed_once_despite_the_loss_of_a_node(cluster: Any, 
     work = groups(8, size=3)
 
     def break_off() -> None:
-        eventually(lambda: len(list(tmp_path.glob("waiting-*"))) == at_once, 120)
+        eventually(lambda: len(list(tmp_path.glob("waiting-*"))) == at_once)
         on_node.extend(processes([node]))
         cluster.remove_node(node, allow_graceful=False)
-        psutil.wait_procs(on_node, timeout=30)
+        psutil.wait_procs(on_node, timeout=HANG_S)
         (tmp_path / "go").touch()
 
     breaking = Thread(target=break_off)

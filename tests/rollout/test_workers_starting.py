@@ -15,6 +15,7 @@ from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.rollout.workers.starting import OneByOne, Starter, Template
 from tests.counter_env import groups
 from tests.rollout_cases import play_groups
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.real
 
@@ -28,7 +29,7 @@ STARTERS = [
 def _no_process_is_left() -> Iterator[None]:
     before = set(psutil.Process().children(recursive=True))
     yield
-    _, alive = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - before, timeout=10)
+    _, alive = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - before, timeout=HANG_S)
     assert alive == []
 
 

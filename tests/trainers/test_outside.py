@@ -23,6 +23,7 @@ from agentgym.interop.served.gateway import Gateway, GatewaySettings, serving
 from agentgym.rollout import Limits
 from agentgym.trainers.outside import Assignment, OutsideRollouts
 from agentgym.trainers.policies import make_policy
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 TURNS = 3
@@ -37,7 +38,7 @@ def agent(assignment: Assignment) -> None:
     """Talk to the model about the task for a few turns."""
     headers = {"Authorization": f"Bearer {assignment.session.api_key}"}
     messages: list[Any] = [{"role": "user", "content": assignment.task.prompt}]
-    with httpx.Client(base_url=assignment.session.base_url, headers=headers, timeout=60, trust_env=False) as client:
+    with httpx.Client(base_url=assignment.session.base_url, headers=headers, timeout=HANG_S, trust_env=False) as client:
         for _ in range(TURNS):
             answer = client.post("/chat/completions", json={"messages": messages})
             messages += [answer.json()["choices"][0]["message"], {"role": "user", "content": "It is higher."}]

@@ -21,9 +21,9 @@ from agentgym.trainers.config import TrainConfig, load_config, to_dict
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.run_folder import last_checkpoint, step_of
 from agentgym.trainers.train import train
-from tests.stopped import HANG_S, command
+from tests.stopped import command
 from tests.trainers.test_train_command import option
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -45,7 +45,7 @@ def start(config: TrainConfig, launcher: Sequence[str] = ()) -> subprocess.Popen
 def test_a_killed_run_loses_only_the_steps_since_its_last_checkpoint(small: Any):
     config = small(output_dir="run", steps=40, keep_checkpoints=2)
     process = start(config)
-    assert eventually(lambda: last_checkpoint(Path("run")) is not None or process.poll() is not None, HANG_S)
+    assert eventually(lambda: last_checkpoint(Path("run")) is not None or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (Path("run") / "model").exists()
@@ -69,7 +69,7 @@ def test_two_processes_train_as_one_does(small: Any):
     train(alone, Console(file=io.StringIO()))
     # `accelerate launch --cpu --num_processes 2` starts one process (accelerate 1.15).
     process = start(small(output_dir="both", **settings), TWO_PROCESSES)
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output
     assert "in 2 processes" in output
     assert output.count("held-out success before") == 1
@@ -103,7 +103,7 @@ def test_an_interrupted_run_leaves_nothing_and_goes_on_from_its_checkpoint(small
     monkeypatch.syspath_prepend(str(Path.cwd()))
     config = small(output_dir="run", env="held_env:Held", steps=2)
     with command(["train", *flags(config)], Path.cwd(), cwd=Path.cwd()) as training:
-        assert eventually(lambda: Path("begun").exists() or training.process.poll() is not None, HANG_S)
+        assert eventually(lambda: Path("begun").exists() or training.process.poll() is not None)
         training.press(signal.SIGINT)
         status, output = training.ended()
         assert (status, training.left()) == (130, [])

@@ -32,6 +32,7 @@ from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from tests.gateway_talks import Watched, conversation, turns_of
 from tests.vllm_servers import RUN, served
+from tests.waiting import HANG_S
 
 # Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
 has_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)")
@@ -158,7 +159,7 @@ except InfrastructureError as error:
 def run(settings: dict[str, Any], *, cut_off: bool = False) -> str:
     """Train in a process of its own; return why it stopped, if it did."""
     command = [sys.executable, "-c", SCRIPT, json.dumps(settings), "cut off" if cut_off else "sound"]
-    done = subprocess.run(command, env=os.environ | RUN, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(command, env=os.environ | RUN, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.returncode == 0, done.stderr[-4_000:]
     return done.stdout.partition("stopped: ")[2]
 
@@ -199,7 +200,7 @@ def test_the_command_trains_the_tiny_model_end_to_end():
     command = [str(Path(sys.executable).with_name("agentgym")), "train", "--env", "sql", "--use-vllm", "--steps", "2"]
     command += ["--groups", "2", "--group-size", "4", "--micro-batch", "4", "--eval-tasks", "4", "--eval-attempts", "1"]
     command += ["--warm-start-steps", "30", "--warm-start-tasks", "64", "--output-dir", "run", "--report-to", "[]"]
-    done = subprocess.run(command, env=os.environ | RUN, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(command, env=os.environ | RUN, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.returncode == 0, done.stderr[-4_000:]
     assert "held-out success before" in done.stdout
     lines = list(read_metrics(Path("run") / "metrics.jsonl"))

@@ -15,7 +15,7 @@ from agentgym.base.errors import InfrastructureError, UsageError
 from agentgym.tools.browser import BrowserPool, SessionOptions
 from tests.browsers import browser_site, look_until_it_fails, need_browser, open_page
 from tests.rows import each_row
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.web]
 
@@ -89,7 +89,7 @@ def test_sessions_beyond_the_limit_wait():
         thread.join(1)
         assert opened == []
         first.close()
-        thread.join(60)
+        thread.join(HANG_S)
         assert len(opened) == 1
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import HANG_S
+
 httpx = pytest.importorskip("httpx", reason="needs the [serve] extra")
 pytest.importorskip("uvicorn", reason="needs the [serve] extra")
 
@@ -25,7 +27,7 @@ from agentgym.tools.index.asking import IndexServing  # noqa: E402
 from agentgym.tools.index.client import SearchR1Client  # noqa: E402
 from agentgym.tools.index.workers import make_app  # noqa: E402
 from tests.rows import each_row  # noqa: E402
-from tests.serving_cases import HANG_S, Running, raw, running, until  # noqa: E402
+from tests.serving_cases import Running, raw, running, until  # noqa: E402
 
 pytestmark = pytest.mark.real
 
@@ -63,7 +65,7 @@ def served(folder: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[
             yield line.removeprefix("Listening on ").strip(), process
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(HANG_S)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSpec,
 from agentgym.tools.sandbox.namespaces import NamespacesBackend
 from agentgym.tools.sandbox.registry import backend
 from tests.tools.sandbox.tiers import HOLDING, SPEC, open_on
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 pytestmark = pytest.mark.real
 
@@ -63,7 +63,7 @@ def test_closing_ends_a_run_in_progress(tier: SandboxTier) -> None:
     thread.start()
     assert eventually(lambda: bool(running(mark)))
     sandbox.close()
-    thread.join(60)
+    thread.join(HANG_S)
     assert not thread.is_alive()
     assert results == [Ended.KILLED] or isinstance(results[0], SandboxLost)
 

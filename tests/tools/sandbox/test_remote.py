@@ -25,7 +25,7 @@ from agentgym.tools.sandbox import (
 )
 from agentgym.tools.sandbox.remote import RemoteBackend
 from tests.tools.sandbox.attacks.server import Server
-from tests.waiting import eventually, is_running
+from tests.waiting import HANG_S, eventually, is_running
 
 pytestmark = pytest.mark.real
 
@@ -102,7 +102,7 @@ from agentgym.tools.sandbox.remote import RemoteBackend
 RemoteBackend({server.url!r}, {server.token!r}).start(SandboxSpec())
 os._exit(7)
 """
-    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 7
+    assert subprocess.run([sys.executable, "-c", program], timeout=HANG_S).returncode == 7
     headers = {"Authorization": f"Bearer {server.token}"}
     assert eventually(lambda: httpx.get(server.url, headers=headers, trust_env=False).json()["open"] == 0)
     server.stop()
