@@ -105,11 +105,11 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
             inputs: Rows of a batch.
             logprobs: The trainer's log-probabilities `(rows, completion tokens)`, with the weights that sampled them.
         """
-        mask = loss_mask(inputs)
-        self.scores.add(inputs["row"], logprobs, mask)
         if (sampled := inputs.get("sampling_per_token_logps")) is None:
             return
+        mask = loss_mask(inputs)
         weights = importance_weights(logprobs, sampled, mask)
+        self.scores.add(inputs["row"], logprobs, mask)
         self._gap.add(logprobs, sampled, weights, mask)
         if self.loss_type == "vespo":  # not proportional to the advantages; TRL's formula has a place for the weights
             inputs["importance_sampling_ratio"] = weights
