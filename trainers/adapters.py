@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from agentgym.base.errors import UsageError, require
 
@@ -53,7 +54,7 @@ class MergedWeights:
     """
 
     def __init__(self, model: Any):
-        self._weights = [(layer, _merged_weight(layer)) for layer in _plain_layers(model)]
+        self._weights = [(layer, merged_weight(layer)) for layer in mergeable_layers(model)]
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
@@ -70,31 +71,55 @@ class MergedWeights:
                 layer.merged_adapters = []
 
 
-def _plain_layers(model: Any) -> list[Any]:
+def mergeable_layers(model: Any) -> list[Any]:
+    """Return the layers with LoRA adapters that `merged_weight` accepts."""
     if not hasattr(model, "peft_config"):
         return []
+    return [layer for layer in model.modules() if _is_mergeable(layer)]
+
+
+def unmergeable_layer(model: Any) -> str | None:
+    """Return the name of a layer with adapters that `merged_weight` does not accept, if there is one."""
+    if not hasattr(model, "peft_config"):
+        return None
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layers = ((name, layer) for name, layer in model.named_modules() if isinstance(layer, BaseTunerLayer))
+    return next((name for name, layer in layers if not _is_mergeable(layer)), None)
+
+
+def _is_mergeable(layer: Any) -> bool:
+    """Whether a layer's adapters are active, and a plain sum of products of two matrices."""
     from peft.tuners.lora import Linear
 
-    return [
-        layer
-        for layer in model.modules()
-        if type(layer) is Linear
+    return (
+        type(layer) is Linear
         and type(layer.base_layer) is torch.nn.Linear
         and not layer.lora_variant
         and not layer.disable_adapters
         and not layer.merged
         and not any(layer.lora_bias.values())
-    ]
+    )
 
 
 @torch.no_grad()
-def _merged_weight(layer: Any) -> torch.Tensor:
-    weight = layer.base_layer.weight
+def merged_weight(layer: Any) -> torch.Tensor:
+    """Return a layer's weight with its adapters added in float32, as a new tensor of the weight's type."""
+    weight = whole(layer.base_layer.weight)
     total = weight.float()
     for adapter in layer.active_adapters:
         if adapter in layer.lora_A:
-            total = total + layer.get_delta_weight(adapter).float()
+            a, b = whole(layer.lora_A[adapter].weight).float(), whole(layer.lora_B[adapter].weight).float()
+            total = total + b @ a * layer.scaling[adapter]
     return total.to(weight.dtype)
+
+
+@torch.no_grad()
+def whole(parameter: torch.Tensor) -> torch.Tensor:
+    """Return a parameter without its history; one that FSDP 2 has sharded is gathered from all processes."""
+    if isinstance(parameter, DTensor):
+        return parameter.to(parameter.device_mesh.device_type).full_tensor()
+    return parameter.detach()
 
 
 def base_of(model: str) -> str | None:

@@ -179,7 +179,7 @@ class TrainConfig:
     clip_high: float = 0.28
     """Clip range above 1 for that ratio (DAPO's clip-higher, arXiv 2503.14476)."""
     kl_weight: float = 0.0
-    """Weight of the KL penalty towards the starting policy."""
+    """Weight of the KL penalty towards the starting policy: k3 times the probability ratio, per token."""
     entropy_weight: float = 0.0
     """Weight of the entropy bonus."""
     loss: str = "dapo"

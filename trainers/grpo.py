@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from agentgym.trainers import ranks
 from agentgym.trainers.batches import Batch, TaskRow
 from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.importance import SamplerGap, importance_weights
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs, TrainerScores
 from agentgym.trainers.shared_prefix import share_prefixes
@@ -61,8 +61,6 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         self._rollouts, self._credit = rollouts, credit
         self._on_batch, self._on_scores = on_batch, on_scores
         self._gap, self.scores = SamplerGap(), TrainerScores()
-        self._sampled_at = -1
-        """Number of updates of the weights that sampled the batch."""
         self._numbers: list[EpisodeNumbers] = []
         """Of the trajectories of all ranks that are learned from."""
         super().__init__(**kwargs)
@@ -70,7 +68,6 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
 
     def roll_out(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Run the trajectories of a batch (`TokenGRPOTrainer.roll_out`)."""
-        self._sampled_at = self.updates
         trajectories = self._run_rollouts([TaskRow.of(row) for row in rows])
         completions = [completion_of(trajectory) for trajectory in trajectories]
         return {
@@ -93,25 +90,35 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         batch["row"] = torch.arange(len(trajectories), device=batch["completion_ids"].device)
         _clear_unsampled(batch)
         if (logprobs := batch.get("old_per_token_logps")) is not None:  # where a batch has several updates
-            self.scores.add(batch["row"], logprobs, loss_mask(batch))
+            self._weigh(batch, logprobs)
         check_batch(trajectories, batch)
 
     def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
-        """Record the trainer's log-probabilities, and how far they are from the sampler's."""
-        if not self._is_training or self.updates != self._sampled_at:
-            return  # later updates of a batch have other weights than those that sampled it
-        mask = loss_mask(inputs)
+        """Weigh the tokens of a batch with a single update, in which the weights are those that sampled it."""
         if inputs.get("old_per_token_logps") is None:
-            self.scores.add(inputs["row"], logprobs, mask)
-        sampled = inputs.get("sampling_per_token_logps")
-        if sampled is not None and not self.use_vllm:  # with vLLM, TRL reports the gap itself
-            self._gap.add(logprobs, sampled, mask)
+            self._weigh(inputs, logprobs)
+
+    def _weigh(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
+        """Correct the loss for the difference between sampler and trainer; record both.
+
+        Args:
+            inputs: Rows of a batch.
+            logprobs: The trainer's log-probabilities `(rows, completion tokens)`, with the weights that sampled them.
+        """
+        if (sampled := inputs.get("sampling_per_token_logps")) is None:
+            return
+        mask = loss_mask(inputs)
+        weights = importance_weights(logprobs, sampled, mask)
+        self.scores.add(inputs["row"], logprobs, mask)
+        self._gap.add(logprobs, sampled, weights, mask)
+        if self.loss_type == "vespo":  # not proportional to the advantages; TRL's formula has a place for the weights
+            inputs["importance_sampling_ratio"] = weights
+        else:
+            inputs["advantages"] = inputs["advantages"] * weights
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log what TRL logs; without vLLM, also the sampler's difference from the trainer, under TRL's names."""
-        if not self.use_vllm and (gaps := self._gap.take(ranks.gather)) is not None:
-            for name, value in zip(("mean", "max"), gaps, strict=True):
-                logs[f"sampling/sampling_logp_difference/{name}"] = None if math.isnan(value) else value  # type: ignore[assignment]
+        """Log what TRL logs, and the sampler's difference from the trainer."""
+        logs.update(self._gap.take(ranks.gather))  # type: ignore[arg-type]
         if self._on_scores is not None:
             self._on_scores(ranks.gather(self.scores.take()))
         super().log(logs, start_time)
@@ -154,40 +161,12 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         return self.model is not None and self.model.training
 
 
-class SamplerGap:
-    """Difference between the sampler's and the trainer's log-probabilities of sampled tokens."""
-
-    def __init__(self) -> None:
-        self._sum, self._count, self._max = 0.0, 0, 0.0
-
-    def add(self, trainer: torch.Tensor, sampler: torch.Tensor, mask: torch.Tensor) -> None:
-        """Add some rows; all arguments are `(rows, completion tokens)`, and the mask is 1 at sampled tokens."""
-        gaps = (trainer - sampler).abs()[mask.bool()]
-        if gaps.numel():
-            self._sum += gaps.sum().item()
-            self._count += gaps.numel()
-            self._max = max(self._max, gaps.max().item())
-
-    def take(self, gather: Callable[[list[Any]], list[Any]]) -> tuple[float, float] | None:
-        """Return the mean and the largest difference in nats since the last call; `None` without tokens.
-
-        Args:
-            gather: Concatenates the lists of all processes. All processes must call this.
-        """
-        parts = gather([(self._sum, self._count, self._max)])
-        self._sum, self._count, self._max = 0.0, 0, 0.0
-        sums, counts, largest = zip(*parts, strict=True)
-        return (sum(sums) / sum(counts), max(largest)) if sum(counts) else None
-
-
 def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
     """Raise `UsageError` for settings that would silently discard turn credit."""
     if args.importance_sampling_level != "token":
         raise UsageError("importance_sampling_level must be 'token': 'sequence' averages turn credit away")
-    if args.use_vllm and args.vllm_importance_sampling_mode != "token_truncate":
-        raise UsageError(
-            "vllm_importance_sampling_mode must be 'token_truncate': the ratio of a whole trajectory explodes"
-        )
+    if args.use_vllm and args.vllm_importance_sampling_correction:
+        raise UsageError("vllm_importance_sampling_correction must be False: this trainer corrects for every sampler")
     if args.use_vllm and args.vllm_mode != "colocate":
         raise UsageError("vllm_mode must be 'colocate': the engine in the training process samples the turns")
     for name in ("tools", "environment_factory", "rollout_func", "reward_funcs"):

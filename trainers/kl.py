@@ -11,6 +11,7 @@ import torch
 
 from agentgym.core.trajectory import Tokens
 from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.logprobs import conversation_logprobs
 from agentgym.trainers.sampled_batch import SampledBatch
 
 _SAMPLE = 16
@@ -30,7 +31,6 @@ class StartingPolicy:
         self._temperature = temperature
         self._copy = copy.deepcopy(model).eval().requires_grad_(False) if use_copy else None
 
-    @torch.inference_mode()
     def divergence(self, model: Any, batch: SampledBatch) -> float | None:
         """Return the mean of `log p - log p_start` over sampled tokens, or `None` without a start to compare with.
 
@@ -39,8 +39,11 @@ class StartingPolicy:
         start, context = self._at_start(model)
         if start is None:
             return None
+        sampled = batch.tokens(_spread(batch.numbers))
+        conversations = [tokens.prompt_ids + tokens.completion_ids for tokens in sampled]
         with context:
-            gaps = [_gap(start, tokens, self._temperature) for tokens in batch.tokens(_spread(batch.numbers))]
+            scores = conversation_logprobs(start, conversations, temperature=self._temperature)
+        gaps = [_gap(*pair) for pair in zip(sampled, scores, strict=True)]
         return torch.cat(gaps).mean().item() if gaps else None
 
     def _at_start(self, model: Any) -> tuple[Any, AbstractContextManager[Any]]:
@@ -57,11 +60,7 @@ def _spread(episodes: Sequence[EpisodeNumbers]) -> list[int]:
     return usable[:: max(1, len(usable) // _SAMPLE)][:_SAMPLE]
 
 
-def _gap(start: Any, tokens: Tokens, temperature: float) -> torch.Tensor:
-    """Return `log p - log p_start` of each sampled token."""
-    first = len(tokens.prompt_ids)
-    ids = torch.tensor([tokens.prompt_ids + tokens.completion_ids], device=start.device)
-    logits = start(input_ids=ids).logits[0, first - 1 : -1].float() / temperature
-    logprobs = torch.log_softmax(logits, dim=-1).gather(1, ids[0, first:, None])[:, 0].cpu()
+def _gap(tokens: Tokens, scores: torch.Tensor) -> torch.Tensor:
+    """Return `log p - log p_start` of each sampled token, from the scores of the start."""
     sampled = torch.tensor(tokens.loss_mask, dtype=torch.bool)
-    return (torch.tensor(tokens.logprobs) - logprobs)[sampled]
+    return (torch.tensor(tokens.logprobs) - scores[len(tokens.prompt_ids) - 1 :])[sampled]

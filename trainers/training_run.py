@@ -41,10 +41,11 @@ from agentgym.trainers.trl_config import (
     peft_config,
     refuse_sharded,
 )
-from agentgym.trainers.trl_seam import engine_of, sync_engine
+from agentgym.trainers.trl_seam import engine_of, push_copies, sync_engine
 from agentgym.trainers.vllm.engine import trl_engine
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import SyncCheck, check_syncs
+from agentgym.trainers.vllm.weights import engine_weights
 
 _BARREN_TURNS = 100
 """A run stops after this many consecutive turns in steps whose turns were all unreadable."""
@@ -224,9 +225,10 @@ class TrainingRun:
 
 
 def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -> SyncCheck | None:
-    """Make the policy sample from the trainer's model; return the check of an engine's weight updates."""
+    """Make the policy sample from the trainer's weights; return the check of an engine's weight updates."""
     if isinstance(policy, VLLMPolicy):
         policy.use(engine_of(trainer))
+        push_copies(trainer, engine_weights)
         return check_syncs(trainer, before=policy.abandon)
     policy.use(trainer.accelerator.unwrap_model(trainer.model))
     return None

@@ -129,10 +129,8 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         temperature=config.temperature,
         # Credit per turn needs ratios per token; the ratio of a whole trajectory explodes.
         importance_sampling_level="token",
-        # Corrects differences between the sampler's and the trainer's log-probabilities token by token.
-        vllm_importance_sampling_correction=True,
-        vllm_importance_sampling_mode="token_truncate",
-        vllm_importance_sampling_clip_max=3.0,
+        # `AgentGRPOTrainer` corrects for every sampler, without TRL's pass for the old log-probabilities.
+        vllm_importance_sampling_correction=False,
         scale_rewards="none",
         mask_truncated_completions=False,
         use_vllm=config.use_vllm,

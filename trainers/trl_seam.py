@@ -24,6 +24,7 @@ from trl.trainer import grpo_trainer
 from trl.trainer.grpo_config import GRPOConfig as GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from agentgym.base.errors import UsageError
 from agentgym.trainers.run_folder import step_of
 
 _STATE = "trainer_state.json"
@@ -134,7 +135,10 @@ class TokenGRPOTrainer(GRPOTrainer):
         raise NotImplementedError
 
     def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
-        """Receive the log-probabilities `(rows, completion tokens)` that the loss of `inputs` uses."""
+        """Receive the log-probabilities `(rows, completion tokens)` that the loss of `inputs` uses.
+
+        The loss is computed afterwards, so `inputs["advantages"]` may still change.
+        """
         raise NotImplementedError
 
     # Overridden methods of TRL.
@@ -163,7 +167,7 @@ class TokenGRPOTrainer(GRPOTrainer):
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute the loss; tokens without loss are not scored (see `without_labels`)."""
-        self._loss_inputs = inputs
+        self._loss_inputs = inputs = {**inputs}  # TRL keeps its own for the next epoch
         try:
             with without_labels(model, loss_mask(inputs)):
                 return super().compute_loss(model, inputs, *args, **kwargs)
@@ -171,9 +175,9 @@ class TokenGRPOTrainer(GRPOTrainer):
             self._loss_inputs = None
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        # Reason: the gap between sampler and trainer is measured on the log-probabilities of the loss; computing them
+        # Reason: the weights that correct for the sampler come from the log-probabilities of the loss; computing them
         # again would cost a forward pass.
-        # Unnecessary once TRL has a callback for them, or reports the gap without vLLM.
+        # Unnecessary once TRL corrects for every sampler, or has a callback for these.
         scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._loss_inputs is not None:
             self.use_logprobs(self._loss_inputs, scores[0].detach())
@@ -268,6 +272,25 @@ def without_labels(model: Any, mask: torch.Tensor) -> Iterator[None]:
         hook.remove()
 
 
+@contextmanager
+def fused_head(model: Any, temperature: float) -> Iterator[None]:
+    """Within this context, `model(labels=..., fused_lm_head=True)` scores tokens without the logits of all positions.
+
+    Args:
+        model: A model of transformers, without its adapters and wrappers.
+        temperature: Divides the logits.
+    """
+    # Reason: the head that TRL adds for training has one temperature. Unnecessary once it takes that as an argument.
+    before = vars(model).get("forward")
+    trl_utils.add_fused_lm_head(model, temperature)
+    try:
+        yield
+    finally:
+        del model.forward
+        if before is not None:
+            model.forward = before
+
+
 # The vLLM engine.
 
 
@@ -299,6 +322,19 @@ def sync_engine(trainer: Any) -> None:
     # Reason: the evaluations before and after training happen outside TRL's steps. Unnecessary once TRL has a method
     # for that.
     trainer.vllm_generation.sync_weights()
+
+
+def push_copies(trainer: Any, weights: Callable[[Any, Any], Iterator[tuple[str, torch.Tensor]]]) -> None:
+    """Pass on what `weights(model, gathered)` yields to the trainer's engine, instead of what TRL would.
+
+    `gathered(parameters)` is a context in which parameters are whole under ZeRO-3.
+    """
+    # Reason: TRL merges adapters into the frozen weights and subtracts them again, which changes bfloat16 weights at
+    # every update (trl#6688). Unnecessary once TRL passes on copies, or the adapters alone (trl#5975).
+    generation = trainer.vllm_generation
+    if generation._dist.fsdp_version == 1:
+        raise UsageError("FSDP 1 has no single weights to pass on to vLLM; set fsdp_version: 2 (trainers/recipes)")
+    generation._iter_named_params = lambda: weights(generation.model, generation._dist.gather_params)
 
 
 def around_syncs(trainer: Any, before: Callable[[], None], after: Callable[[], None]) -> None:

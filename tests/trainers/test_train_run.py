@@ -75,6 +75,7 @@ def test_a_run_writes_its_records(small: Any, checkpoint: Path, sampled_from: An
     expected = {"reward", "success", "entropy", "kl_to_start", "turns", "tool_errors", "truncated", "failed", "loss"}
     assert all(expected <= set(line) for line in lines(run))
     assert all(line["sampler_gap"] <= line["sampler_gap_max"] < 1e-4 for line in lines(run))
+    assert all(line["sampler_ratio_max"] == pytest.approx(1, abs=1e-4) for line in lines(run))
     before, after = run / "eval-before.jsonl", run / "eval-after.jsonl"
     assert len(list(read_jsonl(before))) == len(list(read_jsonl(after))) == 6
     assert sampled_from(checkpoint, before) < 1e-4

@@ -154,7 +154,7 @@ def test_masked_tokens_have_no_gradient(trainer_of: Any, canned: Any, model: Any
 
 DEFAULTS: dict[str, Any] = {
     "importance_sampling_level": "token",
-    "vllm_importance_sampling_mode": "token_truncate",
+    "vllm_importance_sampling_correction": False,
     "vllm_mode": "colocate",
 }
 
@@ -163,7 +163,7 @@ DEFAULTS: dict[str, Any] = {
     "settings, message",
     [
         ({"importance_sampling_level": "sequence"}, "importance_sampling_level"),
-        ({"use_vllm": True, "vllm_importance_sampling_mode": "sequence_mask"}, "token_truncate"),
+        ({"use_vllm": True, "vllm_importance_sampling_correction": True}, "must be False"),
         ({"use_vllm": True, "vllm_mode": "server"}, "colocate"),
     ],
 )
@@ -175,7 +175,7 @@ def test_settings_that_lose_turn_credit_are_refused(settings: dict[str, Any], me
 @each_row("argument", ["environment_factory", "reward_funcs"])
 def test_arguments_for_the_loop_of_trl_are_refused(argument: str, canned: Any):
     settings: dict[str, Any] = {argument: [print]}
-    arguments = GRPOConfig(output_dir="run", use_cpu=True, bf16=False, vllm_importance_sampling_mode="token_truncate")
+    arguments = GRPOConfig(output_dir="run", use_cpu=True, bf16=False)
     with pytest.raises(UsageError, match=f"this trainer does not accept {argument}="):
         AgentGRPOTrainer(rollouts=canned(), credit=Credit(), args=arguments, **settings)
 

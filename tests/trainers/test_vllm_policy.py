@@ -18,15 +18,18 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 from rich.console import Console
+from trl.generation.vllm_generation import VLLMGeneration
 
 from agentgym.base.errors import InfrastructureError
 from agentgym.core.policy import Generation, TokenPolicy
+from agentgym.trainers.adapters import without_adapters
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.train import train
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 from agentgym.trainers.vllm.policy import VLLMPolicy
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -140,9 +143,15 @@ class ModelEngine(Engine):
 
     def __init__(self, model: Any):
         super().__init__()
+        model = without_adapters(model)
         # Not a deep copy: TRL has wrapped the forward pass, and a copy of that would still be the trainer's model.
         self.model = type(model)(model.config).eval()
-        self.model.load_state_dict(model.state_dict())
+        runner = SimpleNamespace(driver_worker=SimpleNamespace(model_runner=SimpleNamespace(model=self)))
+        self.model_executor = runner
+
+    def load_weights(self, weights: list[tuple[str, torch.Tensor]]) -> None:
+        """Take some weights, as vLLM does."""
+        assert self.model.load_state_dict(dict(weights), strict=False).unexpected_keys == []
 
     def add_request(self, request_id: str, prompt: Any, params: Any) -> None:
         assert request_id not in self.running
@@ -179,16 +188,12 @@ class ModelEngine(Engine):
         return outputs
 
 
-class FakeGeneration:
-    """Stands in for `trl.generation.VLLMGeneration`."""
+class FakeGeneration(VLLMGeneration):
+    """TRL's own, with another engine."""
 
-    def __init__(self, model: Any, **settings: Any):
-        assert settings["mode"] == "colocate"
-        assert settings["max_model_length"] == 256
-        self.model, self.llm = model, SimpleNamespace(llm_engine=ModelEngine(model))
-
-    def sync_weights(self) -> None:
-        self.llm.llm_engine.model.load_state_dict(self.model.state_dict())
+    def _init_vllm(self) -> None:
+        assert (self.mode, self.max_model_length) == ("colocate", 256)
+        self.llm = SimpleNamespace(llm_engine=ModelEngine(self.model), reset_prefix_cache=lambda: None)
 
 
 @pytest.fixture
@@ -203,18 +208,30 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeGeneration]:
     return FakeGeneration
 
 
-def test_an_engine_whose_updates_are_lost_stops_the_run(small: Any, stand_in: Any, monkeypatch: pytest.MonkeyPatch):
-    sync, syncs = stand_in.sync_weights, count(1)
+@each_row("lora_rank", [0, 4])
+def test_an_engine_whose_updates_are_lost_stops_the_run(
+    lora_rank: int, small: Any, stand_in: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    sync, syncs = VLLMGeneration.sync_weights, count(1)
     monkeypatch.setattr(stand_in, "sync_weights", lambda self: sync(self) if next(syncs) <= 2 else None)
     with pytest.raises(InfrastructureError, match="still samples from old weights"):
-        train(small(output_dir="run", use_vllm=True, groups=6), Console(file=io.StringIO()))
+        train(small(output_dir="run", use_vllm=True, groups=6, lora_rank=lora_rank), Console(file=io.StringIO()))
     assert [line["step"] for line in read_metrics(Path("run/metrics.jsonl"))] == [1]  # no step had wrong weights
 
 
+@each_row("lora_rank", [0, 4])
 def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
-    small: Any, checkpoint: Path, sampled_from: Any, stand_in: Any
+    lora_rank: int,
+    small: Any,
+    checkpoint: Path,
+    sampled_from: Any,
+    stand_in: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
-    train(small(output_dir="run", use_vllm=True, groups=6), Console(file=io.StringIO()))
+    monkeypatch.chdir(tmp_path)
+    train(small(output_dir="run", use_vllm=True, groups=6, lora_rank=lora_rank), Console(file=io.StringIO()))
     state = json.loads((Path("run") / "checkpoint-4" / "trainer_state.json").read_text())
     logged = [line for line in state["log_history"] if "loss" in line]
     assert len(logged) == 4

@@ -31,6 +31,7 @@ from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from tests.gateway_talks import Watched, conversation, turns_of
+from tests.rows import each_row
 from tests.vllm_servers import RUN, served
 from tests.waiting import HANG_S
 
@@ -164,8 +165,12 @@ def run(settings: dict[str, Any], *, cut_off: bool = False) -> str:
     return done.stdout.partition("stopped: ")[2]
 
 
-def test_a_run_samples_from_the_weights_of_each_step(folder: Path, letters: Any, sampled_from: Any):
-    assert run(SETTINGS | {"model": str(folder)}) == ""
+@each_row("lora_rank", [0, 4])
+def test_a_run_samples_from_the_weights_of_each_step(
+    lora_rank: int, folder: Path, letters: Any, sampled_from: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert run(SETTINGS | {"model": str(folder), "lora_rank": lora_rank}) == ""
     lines = list(read_metrics(Path("run") / "metrics.jsonl"))
     assert [line["step"] for line in lines] == [1, 2, 3]
     assert all(line["sampler_gap_max"] < 1e-4 for line in lines)

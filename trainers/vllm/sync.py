@@ -18,11 +18,15 @@ import torch
 from agentgym.base.errors import InfrastructureError, require
 from agentgym.trainers import ranks
 from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.logprobs import conversation_logprobs
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.trl_seam import around_syncs, engine_of
 
 _CONVERSATIONS = 8
 """Number of conversations to compare."""
+
+_TOKENS = 2048
+"""Number of tokens of a conversation to compare; an engine holds the logits of all of them at once."""
 
 _CLEARLY = 2.0
 """Factor between the two gaps that counts as evidence."""
@@ -113,7 +117,7 @@ def check_syncs(trainer: Any, before: Callable[[], None]) -> SyncCheck:
     """
     engine = engine_of(trainer)
     # vLLM samples at least one token after the scored ones.
-    longest = trainer.args.vllm_max_model_length - 1
+    longest = min(_TOKENS, trainer.args.vllm_max_model_length - 1)
     check = SyncCheck(lambda ids: engine_scores(engine, ids), lambda ids: model_scores(trainer, ids), longest)
     around_syncs(trainer, before, check.after_update)
     return check
@@ -136,23 +140,10 @@ def engine_scores(engine: Any, conversations: Sequence[list[int]]) -> torch.Tens
     return torch.tensor([p for number in range(len(conversations)) for p in logprobs[f"score/{number}"]])
 
 
-@torch.no_grad()
 def model_scores(trainer: Any, conversations: Sequence[list[int]]) -> torch.Tensor:
-    """Return the trainer's log-probabilities of the tokens of conversations."""
-    model = trainer.model
-    was_training = model.training
-    model.eval()
-    try:
-        with trainer.accelerator.autocast():
-            return torch.cat([_scores(model, ids) for ids in conversations])
-    finally:
-        model.train(was_training)
-
-
-def _scores(model: Any, ids: list[int]) -> torch.Tensor:
-    row = torch.tensor([ids], device=model.device)
-    logprobs = torch.log_softmax(model(input_ids=row).logits[0, :-1].float(), dim=-1)
-    return logprobs.gather(1, row[0, 1:, None])[:, 0].cpu()
+    """Return the trainer's log-probabilities of the tokens of conversations. All processes must call this."""
+    with trainer.accelerator.autocast():
+        return torch.cat(conversation_logprobs(trainer.model, conversations))
 
 
 def _spread(episodes: Sequence[EpisodeNumbers]) -> list[int]:
