@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from transformers import TrainerCallback
+from transformers import AutoModelForCausalLM, TrainerCallback
 
 from agentgym.core.endings import Reason
 from agentgym.core.rewards import Gate, Scheme
@@ -94,6 +94,12 @@ def fresh_model() -> Any:
     return model
 
 
+def saved_model(folder: Path) -> Any:
+    """Return `fresh_model` as it is loaded from a folder, as TRL loads the reference of the KL penalty."""
+    fresh_model().save_pretrained(folder / "start")
+    return AutoModelForCausalLM.from_pretrained(folder / "start")
+
+
 def trajectory(number: int, episode: Episode, model: Any, temperature: float) -> Trajectory:
     """Return an episode as the engine would return it, sampled by a model."""
     with torch.no_grad():
@@ -119,7 +125,7 @@ def trajectory(number: int, episode: Episode, model: Any, temperature: float) ->
 
 def run(case: Case, folder: Path) -> list[Update]:
     """Return the updates of a step on this process's share of a case's episodes."""
-    settings, batch, model = case.settings, case.batch, fresh_model()
+    settings, batch, model = case.settings, case.batch, saved_model(folder)
     config = TrainConfig(
         env="guess", output_dir=str(folder), steps=1, groups=GROUPS, group_size=SIZE, warmup_steps=0,
         learning_rate=0.02, max_grad_norm=1e9, report_to=[], micro_batch=case.micro_batch,
@@ -163,7 +169,7 @@ def main() -> None:
     plain, out = json.loads(sys.argv[1]), Path(sys.argv[2])
     cases = [Case(**{**values, "settings": Settings(**values["settings"])}) for values in plain]
     state = ranks.join()
-    results = [[vars(update) for update in run(case, out / f"run-{number}")] for number, case in enumerate(cases)]
+    results = [[vars(update) for update in run(case, out / f"{state.process_index}-{number}")] for number, case in enumerate(cases)]
     if state.is_main_process:
         torch.save(results, out / "updates.pt")
 

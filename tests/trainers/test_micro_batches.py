@@ -32,11 +32,12 @@ def test_rows_are_divided_with_little_padding(sizes: list[int], count: int):
     by_length = sorted(range(len(sizes)), key=lambda row: -sizes[row])
     equal = [by_length[start : start + share] for start in range(0, len(sizes), share)] if sizes else []
     assert positions(sizes, parts) <= positions(sizes, equal)
-    assert all(positions(sizes, [part]) <= share * max(sizes) for part in parts)
+    assert all(positions(sizes, [part]) <= share * max(sizes, default=0) for part in parts)
 
 
 def test_the_division_has_the_least_padding():
-    assert divided([9, 1, 1, 8, 1, 1, 1, 1], range(8), 3) == [[0, 3], [1, 2, 4, 5, 6, 7], []]
+    assert divided([9, 1, 1, 8, 1, 1, 1, 1], range(8), 2) == [[0, 3], [1, 2, 4, 5, 6, 7]]
+    assert divided([9, 1, 1, 9, 1, 1, 1, 1], range(8), 4) == [[0, 3], [1, 2, 4, 5, 6, 7], [], []]
     assert divided([9, 1, 5, 5], [0, 2, 3], 2) == [[0], [2, 3]]
 
 
