@@ -94,12 +94,6 @@ def fresh_model() -> Any:
     return model
 
 
-def saved_model(folder: Path) -> Any:
-    """Return `fresh_model` as it is loaded from a folder, as TRL loads the reference of the KL penalty."""
-    fresh_model().save_pretrained(folder / "start")
-    return AutoModelForCausalLM.from_pretrained(folder / "start")
-
-
 def trajectory(number: int, episode: Episode, model: Any, temperature: float) -> Trajectory:
     """Return an episode as the engine would return it, sampled by a model."""
     with torch.no_grad():
@@ -124,10 +118,14 @@ def trajectory(number: int, episode: Episode, model: Any, temperature: float) ->
 
 
 def run(case: Case, folder: Path) -> list[Update]:
-    """Return the updates of a step on this process's share of a case's episodes."""
-    settings, batch, model = case.settings, case.batch, saved_model(folder)
+    """Return the updates of a step on this process's share of a case's episodes.
+
+    `folder` holds a model in `start`, where TRL finds the reference of the KL penalty.
+    """
+    settings, batch = case.settings, case.batch
+    model: Any = AutoModelForCausalLM.from_pretrained(folder / "start")
     config = TrainConfig(
-        env="guess", output_dir=str(folder), steps=1, groups=GROUPS, group_size=SIZE, warmup_steps=0,
+        env="guess", output_dir=str(folder / "run"), steps=1, groups=GROUPS, group_size=SIZE, warmup_steps=0,
         learning_rate=0.02, max_grad_norm=1e9, report_to=[], micro_batch=case.micro_batch,
         epochs_per_step=case.epochs_per_step, **asdict(settings),
     )  # fmt: skip
@@ -169,7 +167,7 @@ def main() -> None:
     plain, out = json.loads(sys.argv[1]), Path(sys.argv[2])
     cases = [Case(**{**values, "settings": Settings(**values["settings"])}) for values in plain]
     state = ranks.join()
-    results = [[vars(update) for update in run(case, out / f"{state.process_index}-{number}")] for number, case in enumerate(cases)]
+    results = [[vars(update) for update in run(case, out)] for case in cases]
     if state.is_main_process:
         torch.save(results, out / "updates.pt")
 

@@ -41,11 +41,19 @@ def differences(case: Case, updates: Sequence[Update], processes: int = 1) -> li
     return result
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the model that all runs start from."""
+    where = tmp_path_factory.mktemp("runs")
+    fresh_model().save_pretrained(where / "start")
+    return where
+
+
 @each_row("loss", LOSSES)
 @each_row("mode", [str(mode) for mode in CreditMode])
-def test_every_loss_and_credit_mode_is_as_defined(mode: str, loss: str, tmp_path: Path):
+def test_every_loss_and_credit_mode_is_as_defined(mode: str, loss: str, folder: Path):
     case = Case(Settings(mode, loss, updates_per_step=2), micro_batch=5)
-    updates = run(case, tmp_path)
+    updates = run(case, folder)
     assert len(updates) == 2
     assert max(differences(case, updates)) < EXACT
 
@@ -67,8 +75,8 @@ OTHER_TERMS = Settings("turn", "dapo", entropy_weight=0.1, kl_weight=0.1, train_
         Case(replace(OTHER_TERMS, loss="bnpo"), micro_batch=1, epochs_per_step=2),
     ],
 )
-def test_neither_the_division_into_passes_nor_other_terms_change_it(case: Case, tmp_path: Path):
-    updates = run(case, tmp_path)
+def test_neither_the_division_into_passes_nor_other_terms_change_it(case: Case, folder: Path):
+    updates = run(case, folder)
     assert len(updates) == case.epochs_per_step * case.settings.updates_per_step
     assert max(differences(case, updates)) < EXACT
 
@@ -82,12 +90,12 @@ IN_TWO_PROCESSES = [
 
 
 @pytest.mark.slow
-def test_two_processes_have_the_gradient_of_one(tmp_path: Path):
+def test_two_processes_have_the_gradient_of_one(folder: Path):
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     cases = json.dumps([asdict(case) for case in IN_TWO_PROCESSES])
-    words = [sys.executable, *launcher, "-m", "tests.trainers.loss_runs", cases, str(tmp_path)]
+    words = [sys.executable, *launcher, "-m", "tests.trainers.loss_runs", cases, str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
-    results = torch.load(tmp_path / "updates.pt")
+    results = torch.load(folder / "updates.pt")
     for case, updates in zip(IN_TWO_PROCESSES, results, strict=True):
         assert max(differences(case, [Update(**update) for update in updates], processes=2)) < EXACT, case
