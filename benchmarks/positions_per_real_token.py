@@ -1,7 +1,8 @@
 """Positions that a decoder computes to learn from a step of `sql`, per token of the rows that it computes.
 
 "before" divides a batch as TRL does, in rows as they come and as wide as the longest of all; "after" is the trainer.
-Both learn from the same rollouts: one step of a recipe, after a shortened warm start, played by the command. Without
+Both learn from the same episodes: those of a step of the recipe `sql`, played by the tiny model after a shortened warm
+start, and episodes drawn with the lengths of the recipe `sql-smollm2` (430 tokens on average, up to 768). Without
 `prefix`, rows do not share their common beginning, as with several processes or gradient checkpointing.
 
     python -m benchmarks.positions_per_real_token --folder runs/positions
@@ -9,6 +10,7 @@ Both learn from the same rollouts: one step of a recipe, after a shortened warm 
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import tempfile
@@ -25,8 +27,9 @@ from unittest import mock
 import torch
 from trl import GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
+from agentgym.core.endings import Reason
 from agentgym.core.task import Task
-from agentgym.core.trajectory import Trajectory, read_jsonl
+from agentgym.core.trajectory import Tokens, Trajectory, Turn, read_jsonl
 from agentgym.rollout import Group, PlayedGroup
 from agentgym.trainers.batches import Batch, task_rows
 from agentgym.trainers.config import TrainConfig, load_config
@@ -37,11 +40,7 @@ from benchmarks._report import Claim, argument_parser, write
 
 NAME = "positions_per_real_token"
 GOAL = 1.7
-RECIPES: dict[str, dict[str, Any]] = {
-    "sql": {"warm_start_steps": 100},
-    "sql-smollm2": {"warm_start_steps": 12, "warm_start_tasks": 96, "warm_start_until": 1.0},
-}
-"""The recipes, and how they are shortened."""
+WARM_START = {"warm_start_steps": 60, "warm_start_tasks": 500}
 ONE_STEP = {"steps": 1, "eval_tasks": 1, "eval_attempts": 1, "record_groups": "null", "record_logprobs": "false"}
 
 
@@ -66,7 +65,8 @@ def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where the rollouts are kept")
     options = parser.parse_args()
-    rows = [row for recipe in RECIPES for row in measured(recipe, played(recipe, options.folder / recipe))]
+    episodes = {"sql": played(options.folder), "sql-smollm2": drawn(load_config("sql-smollm2"))}
+    rows = [row for recipe, trajectories in episodes.items() for row in measured(recipe, trajectories)]
     after = [row for row in rows if row["name"] == "after"]
     claims = [
         Claim(f"{row['recipe']}{'_prefix' * row['prefix']}_{kind}_per_token", row[f"{kind}_per_token"], "<=", GOAL)
@@ -77,13 +77,39 @@ def main() -> None:
     write(NAME, rows, claims, packages=("torch", "trl", "transformers"))
 
 
-def played(recipe: str, folder: Path) -> list[Trajectory]:
-    """Return the trajectories of a recipe's first step."""
+def played(folder: Path) -> list[Trajectory]:
+    """Return the trajectories of the first step of `sql`."""
     if not (folder / "trajectories.jsonl").is_file():
-        settings = {"recipe": recipe, "output_dir": folder, **ONE_STEP, **RECIPES[recipe]}
+        settings = {"recipe": "sql", "output_dir": folder, **ONE_STEP, **WARM_START}
         flags = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
         subprocess.run([sys.executable, "-m", "agentgym", "train", *flags], check=True)
     return list(read_jsonl(folder / "trajectories.jsonl"))
+
+
+def drawn(config: TrainConfig) -> list[Trajectory]:
+    """Return a step of episodes with drawn lengths; a third of the groups has no difference."""
+    draw = random.Random(0)
+    common = [draw.randrange(256) for _ in range(130)]
+    trajectories = []
+    for group in range(config.groups):
+        prompt = common + [draw.randrange(256) for _ in range(draw.randrange(40, 120))]
+        for member in range(config.group_size):
+            tokens, turns = Tokens(prompt_ids=prompt), []
+            for number in range(draw.choice([1, 1, 2, 2, 3, 4, 6])):
+                ids = [draw.randrange(256) for _ in range(draw.randrange(15, config.max_new_tokens))]
+                observed = [draw.randrange(256) for _ in range(draw.randrange(10, 90))] if number else []
+                if len(tokens) + len(observed) + len(ids) > config.context:
+                    break
+                tokens.append_observed(observed)
+                turns.append(Turn("", [], {}, 0.0, tokens.append_sampled(ids, [0.0] * len(ids), 0)))
+            turns[-1].rewards["outcome"] = float(group % 3 == 0 or draw.random() < 0.5)
+            trajectories.append(
+                Trajectory(
+                    f"{group}-{member}", "sql", f"t/{group}", "", 0, "drawn", [], turns=turns, reason=Reason.ANSWERED,
+                    tokens=tokens,
+                )
+            )  # fmt: skip
+    return trajectories
 
 
 def measured(recipe: str, trajectories: Sequence[Trajectory]) -> Iterator[dict[str, Any]]:
