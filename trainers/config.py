@@ -124,8 +124,8 @@ class TrainConfig:
     negative_weight: float = 1.0
     """Factor on negative advantages; below 1, good turns count more than bad ones."""
     train_on_truncated: bool = True
-    """Whether truncated episodes, and turns that a limit cut off, contribute gradients; their rewards always count in
-    the group."""
+    """Whether truncated episodes, and turns that a limit cut off, are in the loss and its means; their rewards always
+    count in the group."""
 
     # Rollouts
     steps: int = 60
@@ -173,17 +173,20 @@ class TrainConfig:
     epochs_per_step: int = 1
     """Passes over each batch of trajectories."""
     micro_batch: int | None = None
-    """Trajectories per forward pass and device; by default the whole share of an update."""
+    """Trajectories of the greatest length per forward pass and device; by default the whole share of an update."""
     clip_low: float = 0.2
     """Clip range below 1 for the ratio of new to old probability."""
     clip_high: float = 0.28
     """Clip range above 1 for that ratio (DAPO's clip-higher, arXiv 2503.14476)."""
     kl_weight: float = 0.0
-    """Weight of the KL penalty towards the starting policy: k3 times the probability ratio, per token."""
+    """Weight of the KL penalty towards the starting policy: Schulman's k3 times the ratio of new to old probability,
+    whose gradient is unbiased (arXiv 2512.02556)."""
     entropy_weight: float = 0.0
-    """Weight of the entropy bonus."""
+    """Weight of the entropy bonus, a mean over the tokens of an update."""
     loss: str = "dapo"
-    """TRL's loss type: dapo, grpo, bnpo, dr_grpo, cispo, sapo, luspo, vespo."""
+    """TRL's loss type. Means over the tokens of a step: dapo, cispo, vespo; of an update: bnpo. Means over the
+    trajectories of an update that carry loss: grpo, sapo, luspo, dr_grpo. Neither micro_batch nor the number of
+    devices changes them."""
     max_grad_norm: float = 1.0
     """Largest norm of the gradient; larger gradients are scaled down."""
     weight_decay: float = 0.0

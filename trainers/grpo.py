@@ -14,10 +14,11 @@ from agentgym.trainers.batches import Batch, TaskRow
 from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.importance import SamplerGap, importance_weights
+from agentgym.trainers.micro_batches import loss_mask
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs, TrainerScores
 from agentgym.trainers.shared_prefix import share_prefixes
-from agentgym.trainers.trl_seam import GRPOConfig, TokenGRPOTrainer, loss_mask
+from agentgym.trainers.trl_seam import GRPOConfig, TokenGRPOTrainer
 
 
 class Rollouts(Protocol):
@@ -63,20 +64,34 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         self._gap, self.scores = SamplerGap(), TrainerScores()
         self._numbers: list[EpisodeNumbers] = []
         """Of the trajectories of all ranks that are learned from."""
+        self._advantages: list[list[float]] = []
+        """One for each turn of this rank's trajectories."""
+        self._completions: list[tuple[list[int], list[int]]] = []
+        """Of this rank's trajectories (`completion_of`)."""
         super().__init__(**kwargs)
         share_prefixes(self.accelerator.unwrap_model(self.model))
 
     def roll_out(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Run the trajectories of a batch (`TokenGRPOTrainer.roll_out`)."""
         trajectories = self._run_rollouts([TaskRow.of(row) for row in rows])
-        completions = [completion_of(trajectory) for trajectory in trajectories]
+        groups = group_numbers(self._numbers)  # a group may span ranks
+        first = self.accelerator.process_index * len(trajectories)
+        own = slice(first, first + len(trajectories))
+        self._advantages = self._credit.advantages(self._numbers, groups)[own]
+        trained = self._credit.trained_turns(self._numbers, groups)[own]
+        self._completions = [completion_of(*pair) for pair in zip(trajectories, trained, strict=True)]
+        masks = [mask for _, mask in self._completions]
         return {
             "prompt_ids": [(t.tokens.prompt_ids if t.tokens else None) or [0] for t in trajectories],
-            "completion_ids": [ids for ids, _ in completions],
-            "env_mask": [mask for _, mask in completions],
+            "completion_ids": [ids for ids, _ in self._completions],
+            "env_mask": masks,
             "logprobs": [
                 t.tokens.logprobs if t.tokens and t.tokens.logprobs else [0.0] * len(ids)
-                for t, (ids, _) in zip(trajectories, completions, strict=True)
+                for t, (ids, _) in zip(trajectories, self._completions, strict=True)
+            ],
+            "needed": [
+                any(mask) and (self._has_other_terms or any(advantages) or t.id in self.scores.selected)
+                for t, advantages, mask in zip(trajectories, self._advantages, masks, strict=True)
             ],
             "trajectory": trajectories,
             "paid": self._credit.logged_rewards(trajectories),
@@ -88,10 +103,9 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         batch["advantages"] = self._token_advantages(trajectories, batch["completion_ids"])
         self.scores.begin(trajectories)
         batch["row"] = torch.arange(len(trajectories), device=batch["completion_ids"].device)
-        _clear_unsampled(batch)
         if (logprobs := batch.get("old_per_token_logps")) is not None:  # where a batch has several updates
             self._weigh(batch, logprobs)
-        check_batch(trajectories, batch)
+        check_batch(trajectories, self._completions, batch)
 
     def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
         """Weigh the tokens of a batch with a single update, in which the weights are those that sampled it."""
@@ -107,7 +121,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         """
         if (sampled := inputs.get("sampling_per_token_logps")) is None:
             return
-        mask = loss_mask(inputs)
+        mask = loss_mask(inputs) * inputs["needed"][:, None]  # other rows have no log-probabilities
         weights = importance_weights(logprobs, sampled, mask)
         self.scores.add(inputs["row"], logprobs, mask)
         self._gap.add(logprobs, sampled, weights, mask)
@@ -125,12 +139,10 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
 
     def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:
         """Return advantages, `(rows, completion tokens)`: each turn's on its sampled tokens, 0 elsewhere."""
-        per_turn = self._credit.advantages(self._numbers, group_numbers(self._numbers))  # a group may span ranks
-        first = self.accelerator.process_index * len(trajectories)
         advantages = torch.zeros_like(completion_ids, dtype=torch.float32)
         for row, trajectory in enumerate(trajectories):
             spans = [turn.span for turn in trajectory.model_turns]
-            for span, advantage in zip(spans, per_turn[first + row], strict=True):
+            for span, advantage in zip(spans, self._advantages[row], strict=True):
                 if span is not None:
                     advantages[row, span[0] : span[1]] = advantage
         return advantages
@@ -157,6 +169,11 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         return trajectories
 
     @property
+    def _has_other_terms(self) -> bool:
+        """Whether the loss has terms besides the advantages."""
+        return bool(self.beta or self.entropy_coef or self.use_adaptive_entropy)
+
+    @property
     def _is_training(self) -> bool:
         return self.model is not None and self.model.training
 
@@ -174,33 +191,39 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
             raise UsageError(f"this trainer does not accept {name}=: TRL would run its own tool loop on top of ours")
 
 
-def _clear_unsampled(batch: dict[str, Any]) -> None:
-    """Set the log-probabilities of tokens that were not sampled to 0, as in the loss."""
-    mask = loss_mask(batch)
-    for name in ("old_per_token_logps", "ref_per_token_logps"):
-        if name in batch:
-            batch[name] = batch[name] * mask
+def check_batch(
+    trajectories: Sequence[Trajectory], completions: Sequence[tuple[list[int], list[int]]], batch: dict[str, Any]
+) -> None:
+    """Check that the trainer learns from exactly the trained tokens, and that no observation token carries loss.
 
-
-def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any]) -> None:
-    """Check that the trainer learns from exactly the sampled tokens, and that no observation token carries loss."""
+    Args:
+        trajectories: One for each row.
+        completions: Their completion ids and loss masks (`completion_of`).
+        batch: The batch.
+    """
     mask = loss_mask(batch)
-    for row, trajectory in enumerate(trajectories):
-        ids, sampled = completion_of(trajectory)
+    for row, (trajectory, (ids, trained)) in enumerate(zip(trajectories, completions, strict=True)):
         length = len(ids)
         if batch["completion_ids"][row, :length].tolist() != ids:
             raise RuntimeError(f"{trajectory.id}: the tokens to train on differ from the sampled tokens")
-        if mask[row, :length].tolist() != sampled or bool(mask[row, length:].any()):
+        if mask[row, :length].tolist() != trained or bool(mask[row, length:].any()):
             raise RuntimeError(f"{trajectory.id}: a token that was not sampled would carry loss")
     if bool((batch["advantages"][mask == 0] != 0).any()):
         raise RuntimeError("an observation token has an advantage")
 
 
-def completion_of(trajectory: Trajectory) -> tuple[list[int], list[int]]:
-    """Return a trajectory's completion ids and loss mask; one masked token if there is nothing to train on."""
+def completion_of(trajectory: Trajectory, trained: Sequence[bool]) -> tuple[list[int], list[int]]:
+    """Return a trajectory's completion ids and loss mask; one masked token if there is nothing to train on.
+
+    Args:
+        trajectory: The trajectory.
+        trained: Whether each turn of the model carries loss.
+    """
     tokens = trajectory.tokens
     if tokens is None or not tokens.completion_ids:
         return [0], [0]
-    if trajectory.failed:
-        return tokens.completion_ids, [0] * len(tokens.completion_ids)
-    return tokens.completion_ids, tokens.loss_mask
+    mask = [0] * len(tokens.completion_ids)
+    for turn, is_trained in zip(trajectory.model_turns, trained, strict=True):
+        if is_trained and turn.span is not None:
+            mask[slice(*turn.span)] = tokens.loss_mask[slice(*turn.span)]
+    return tokens.completion_ids, mask

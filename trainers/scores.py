@@ -39,19 +39,20 @@ class TrainerScores:
         self._rows = trajectories
 
     def add(self, rows: torch.Tensor, logprobs: torch.Tensor, mask: torch.Tensor) -> None:
-        """Record the scores of the rows in `selected`.
+        """Record the scores of the rows in `selected` whose sampled tokens all have one.
 
         Args:
             rows: Position of each row in the batch.
             logprobs: `(rows, completion tokens)`.
-            mask: The same shape; 1 at sampled tokens.
+            mask: The same shape; 1 at sampled tokens that carry loss.
         """
         for place, row in enumerate(rows.tolist()):
             trajectory = self._rows[row]
-            if trajectory.id not in self.selected or trajectory.tokens is None:
-                continue
+            tokens = trajectory.tokens
+            if trajectory.id not in self.selected or tokens is None or int(mask[place].sum()) < tokens.sampled:
+                continue  # TRL computes no scores of tokens without loss
             scores = torch.nan_to_num(logprobs[place].float(), nan=0.0, neginf=_LEAST).where(mask[place].bool(), 0.0)
-            values = scores[: len(trajectory.tokens.completion_ids)].tolist()
+            values = scores[: len(tokens.completion_ids)].tolist()
             rounded = [round(value, _DIGITS) + 0.0 for value in values]  # adding 0.0 makes -0.0 plain
             self._scores.append(TrainerLogprobs(trajectory.id, trajectory.training_step, rounded))
 

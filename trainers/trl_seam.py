@@ -7,6 +7,7 @@ release of TRL changes what this module relies on.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from torch.nn.utils.rnn import pad_sequence
 from transformers import TrainerCallback, TrainerState
 
 # Reason: `rollout_func` is marked as experimental, and TRL warns of it in every run. Unnecessary once it is stable.
@@ -25,6 +27,7 @@ from trl.trainer.grpo_config import GRPOConfig as GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from agentgym.base.errors import UsageError
+from agentgym.trainers.micro_batches import TensorBatch, UpdateTotals, loss_mask, micro_batches, scored
 from agentgym.trainers.run_folder import step_of
 
 _STATE = "trainer_state.json"
@@ -41,9 +44,12 @@ class TokenGRPOTrainer(GRPOTrainer):
 
     def __init__(self, **kwargs: Any):
         self._dataset_rows: Sequence[Mapping[str, Any]] = ()
-        self._loss_inputs: dict[str, Any] | None = None
+        self._rolled_out: dict[str, Any] = {}
+        self._loss_inputs: TensorBatch | None = None
+        self._loss_scores: Any = ()
         score_labels_only()
         super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
+        self._replace_entropy_bonus()
         self._report_steps()
 
     # Steps and updates. TRL counts each update of the weights as a step, here a step is a batch of trajectories.
@@ -121,7 +127,8 @@ class TokenGRPOTrainer(GRPOTrainer):
     def roll_out(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return what TRL's `rollout_func` returns for some rows of the dataset, one entry per row in each list.
 
-        `paid` holds the reward that TRL logs for each row, `None` for a failed episode.
+        `paid` holds the reward that TRL logs for each row, `None` for a failed episode. `needed` is false for rows
+        that no pass has to compute: their gradient is 0, and nobody reads their log-probabilities.
         """
         raise NotImplementedError
 
@@ -153,35 +160,105 @@ class TokenGRPOTrainer(GRPOTrainer):
             raise RuntimeError(
                 "this version of TRL returns advantages of another shape; agentgym needs trl>=1.16,<1.17"
             )
+        batch["needed"] = torch.tensor(self._rolled_out["needed"], device=batch["advantages"].device)
         self.complete_batch(batch, inputs)
         return batch
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        # Reason: TRL shuffles the rows of a batch so that its updates differ. A single update adds up all rows, and
-        # rows of one group in one micro-batch share their prefix (`shared_prefix`).
-        # Unnecessary once TRL has a setting for that, or does not shuffle for a single update.
-        args: Any = self.args
-        one_update = args.steps_per_generation == args.gradient_accumulation_steps and self.num_iterations == 1
-        with _rows_in_order() if one_update else nullcontext():
+        # Reason: TRL splits a batch into equal parts, all of them as wide as its longest row.
+        # Unnecessary once TRL has a hook for that.
+        with _split_by(self._micro_batches):
             return super()._prepare_inputs(generation_batch)
+
+    def _micro_batches(self, batch: TensorBatch) -> list[TensorBatch]:
+        """Return the micro-batches of a batch, with the same passes for all its epochs."""
+        args: Any = self.args
+        passes: int = args.gradient_accumulation_steps
+        updates: int = args.steps_per_generation // passes
+        rows = len(batch["needed"])
+        order = range(rows) if updates == 1 else torch.randperm(rows).tolist()
+        share = rows // updates
+        return micro_batches(
+            batch,
+            [order[start : start + share] for start in range(0, rows, share)],
+            passes,
+            lambda counts: self.accelerator.reduce(counts, "sum"),  # type: ignore[arg-type, return-value]
+        )
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute the loss; tokens without loss are not scored (see `without_labels`)."""
         self._loss_inputs = inputs = {**inputs}  # TRL keeps its own for the next epoch
         try:
-            with without_labels(model, loss_mask(inputs)):
-                return super().compute_loss(model, inputs, *args, **kwargs)
+            with without_labels(model, loss_mask(inputs)), self._unlogged() if inputs.get("is_idle") else nullcontext():
+                loss = super().compute_loss(model, inputs, *args, **kwargs)
+            return self._over_the_update(loss, inputs) if "totals" in inputs else loss
         finally:
-            self._loss_inputs = None
+            self._loss_inputs, self._loss_scores = None, ()
 
-    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+    def _over_the_update(self, loss: torch.Tensor, inputs: TensorBatch) -> torch.Tensor:
+        """Return the micro-batch's part of the loss over an update, whose gradient is a mean over processes."""
+        # Reason: TRL's mean over a micro-batch depends on how an update is divided among passes and processes.
+        # Unnecessary once TRL counts the rows and tokens of an update.
+        totals: UpdateTotals = inputs["totals"]
+        mask, passes = loss_mask(inputs), self.current_gradient_accumulation_steps
+        processes = self.accelerator.num_processes
+        _, entropies, balance = self._loss_scores
+        other = 0.0 if balance is None else self.router_aux_loss_coef * balance / passes
+        if (share := totals.share(self.loss_type, mask)) is not None:
+            loss = (loss - other) * share * passes * processes + other
+        if self.entropy_coef and not self.use_adaptive_entropy and entropies is not None:
+            loss = loss - self.entropy_coef * (entropies * mask).sum() * processes / max(1, totals.tokens)
+        return loss
+
+    def _replace_entropy_bonus(self) -> None:
+        # Reason: TRL's bonus is a mean over a micro-batch too. Unnecessary as above.
+        self._entropy_bonus_enabled = self.use_adaptive_entropy
+
+    @contextmanager
+    def _unlogged(self) -> Iterator[None]:
+        # Reason: TRL logs means over passes, including those that have fillers only. Unnecessary once it weighs them.
+        metrics = self._metrics["train"]
+        self._metrics["train"] = defaultdict(list)
+        try:
+            yield
+        finally:
+            self._metrics["train"] = metrics
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *args: Any, **kwargs: Any
+    ) -> Any:
         # Reason: the weights that correct for the sampler come from the log-probabilities of the loss; computing them
-        # again would cost a forward pass.
-        # Unnecessary once TRL corrects for every sampler, or has a callback for these.
-        scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        if self._loss_inputs is not None:
-            self.use_logprobs(self._loss_inputs, scores[0].detach())
-        return scores
+        # again would cost a forward pass. Before it learns from a batch, TRL scores all of its rows as wide as the
+        # longest.
+        # Unnecessary once TRL corrects for every sampler, or has a callback for these; and a hook for passes.
+        if self._loss_inputs is None:
+            return self._scores_of_batch(model, input_ids, attention_mask, logits_to_keep), None, None
+        score = super()._get_per_token_logps_and_entropies
+        self._loss_scores = score(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
+        if bool(loss_mask(self._loss_inputs).any()):
+            self.use_logprobs(self._loss_inputs, self._loss_scores[0].detach())
+        return self._loss_scores
+
+    def _scores_of_batch(self, model: Any, ids: torch.Tensor, mask: torch.Tensor, width: int) -> torch.Tensor:
+        """Return log-probabilities of a batch, `(rows, completion tokens)`: 0 without loss, NaN in rows not needed."""
+        score = super()._get_per_token_logps_and_entropies
+
+        def of(part: TensorBatch) -> torch.Tensor:
+            whole = [torch.cat([part[f"prompt_{name}"], part[f"completion_{name}"]], dim=1) for name in ("ids", "mask")]
+            with without_labels(model, loss_mask(part)):
+                return score(model, *whole, part["completion_ids"].shape[1])[0]
+
+        sampled = pad_sequence([torch.tensor(row) for row in self._rolled_out["env_mask"]], batch_first=True)
+        batch = {
+            "prompt_ids": ids[:, :-width],
+            "completion_ids": ids[:, -width:],
+            "prompt_mask": mask[:, :-width],
+            "completion_mask": mask[:, -width:],
+            "tool_mask": sampled.to(ids.device),
+        }
+        needed = [row for row, is_needed in enumerate(self._rolled_out["needed"]) if is_needed]
+        args: Any = self.args
+        return scored(batch, needed, -(-len(ids) // args.per_device_train_batch_size), of)
 
 
 class _OwnSettings(TrainerCallback):
@@ -201,11 +278,6 @@ class _OwnSettings(TrainerCallback):
         schedule._last_lr = [group["lr"] for group in optimizer.param_groups]  # the one that the next log shows
 
 
-def loss_mask(batch: Mapping[str, Any]) -> torch.Tensor:
-    """Return the mask of a batch, `(rows, completion tokens)`: 1 at tokens that carry loss."""
-    return batch["completion_mask"] * batch["tool_mask"]
-
-
 def dataset_of(rows: Sequence[Mapping[str, Any]]) -> Dataset:
     """Return a dataset of rows for the trainer.
 
@@ -216,7 +288,8 @@ def dataset_of(rows: Sequence[Mapping[str, Any]]) -> Dataset:
 
 def _roll_out(prompts: list[Any], trainer: Any) -> dict[str, Any]:
     """TRL's `rollout_func`."""
-    return trainer.roll_out(trainer._dataset_rows)
+    trainer._rolled_out = trainer.roll_out(trainer._dataset_rows)
+    return trainer._rolled_out
 
 
 def _paid(paid: list[float | None], **_: Any) -> list[float | None]:
@@ -225,15 +298,15 @@ def _paid(paid: list[float | None], **_: Any) -> list[float | None]:
 
 
 @contextmanager
-def _rows_in_order() -> Iterator[None]:
-    """Keep TRL from shuffling the rows of a batch (see `_prepare_inputs`)."""
+def _split_by(split: Callable[[TensorBatch], list[TensorBatch]]) -> Iterator[None]:
+    """Split batches into micro-batches by calling `split` (see `_prepare_inputs`)."""
     module: Any = grpo_trainer
-    shuffle = module.shuffle_sequence_dict
-    module.shuffle_sequence_dict = lambda batch: batch
+    theirs = module.shuffle_sequence_dict, module.split_tensor_dict
+    module.shuffle_sequence_dict, module.split_tensor_dict = (lambda batch: batch), (lambda batch, _: split(batch))
     try:
         yield
     finally:
-        module.shuffle_sequence_dict = shuffle
+        module.shuffle_sequence_dict, module.split_tensor_dict = theirs
 
 
 # The fused language-model head.

@@ -73,7 +73,7 @@ def test_failed_trajectories_carry_no_loss_and_do_not_count(trainer_of: Any, can
 @each_row("tokens", [None, Tokens(), Tokens(prompt_ids=[7, 8])])
 def test_an_episode_without_a_turn_becomes_one_masked_token(tokens: Tokens | None):
     failed = Trajectory("t", "env", "task", "hash", 0, "policy", [], reason=Reason.INFRASTRUCTURE, tokens=tokens)
-    assert completion_of(failed) == ([0], [0])
+    assert completion_of(failed, []) == ([0], [0])
 
 
 def batch_of(tokens: Tokens, padding: int = 2) -> dict[str, torch.Tensor]:
@@ -100,10 +100,11 @@ def test_a_batch_that_was_changed_is_caught(what: str, place: int, value: float,
     tokens = Tokens(prompt_ids=[1])
     tokens.append_sampled([5, 6, 7], [-1.0] * 3, 0)
     tokens.append_observed([9, 9])
+    trajectory = Trajectory("t", "env", "task", "hash", 0, "p", [], reason=Reason.ANSWERED, tokens=tokens)
     batch = batch_of(tokens)
     batch[what][0, place] = value
     with pytest.raises(RuntimeError, match=message):
-        check_batch([Trajectory("t", "env", "task", "hash", 0, "p", [], reason=Reason.ANSWERED, tokens=tokens)], batch)
+        check_batch([trajectory], [(tokens.completion_ids, tokens.loss_mask)], batch)
 
 
 def model_scores(model: Any, tokens: Tokens) -> torch.Tensor:
@@ -114,9 +115,9 @@ def model_scores(model: Any, tokens: Tokens) -> torch.Tensor:
 
 
 def test_the_gap_is_measured_before_the_weights_change(trainer_of: Any, canned: Any, model: Any):
-    """The trajectories say that each token had the log-probability -1."""
+    """The trajectories say that each token had the log-probability -1. The first group is not computed."""
     rollouts, gaps = canned(), []
-    for row in range(8):
+    for row in range(4, 8):
         tokens = rollouts.make(row, 8).tokens
         scores = model_scores(model, tokens).tolist()
         gaps += [abs(score + 1) for score, m in zip(scores, tokens.loss_mask, strict=True) if m]
@@ -139,3 +140,50 @@ def test_scores_are_those_of_the_weights_that_sampled(trainer_of: Any, canned: A
     assert sorted(trajectory.id for trajectory in scored) == sorted(expected)  # of those that are wanted, once
     for trajectory in scored:
         assert trajectory.logprobs == pytest.approx(expected[trajectory.id], abs=2e-3)
+
+
+def computed(trainer: Any) -> list[torch.Tensor]:
+    """Train one step; return the input ids of each pass."""
+    passes: list[torch.Tensor] = []
+    trainer.model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: passes.append(kwargs["input_ids"]), with_kwargs=True
+    )
+    trainer.train()
+    return passes
+
+
+@each_row(
+    "settings, recorded, rows",
+    [
+        ({}, "", [4, 5, 6, 7]),
+        ({}, "t2", [2, 4, 5, 6, 7]),
+        ({"entropy_weight": 0.1}, "", range(8)),
+    ],
+)
+def test_a_group_without_a_difference_is_not_computed(
+    settings: dict[str, Any], recorded: str, rows: Any, trainer_of: Any, canned: Any
+):
+    """Unless its log-probabilities are recorded or the loss has another term. Every update has all of its passes."""
+    trainer = trainer_of(canned(), micro_batch=2, **settings)
+    trainer.scores.selected = frozenset([recorded])
+    passes = computed(trainer)
+    assert sorted(ids[2].item() - 9 for part in passes for ids in part if len(ids) > 2) == sorted(rows)
+    assert len(passes) == 4
+
+
+def test_turns_that_are_not_trained_on_carry_no_loss(trainer_of: Any, canned: Any, trajectory: Any):
+    """Nor do they count in its means, and their log-probabilities are not recorded."""
+
+    def make(row: int, rows: int) -> Any:
+        made = trajectory(row, [[20 + row, 21], [22, 5]], float(row % 2))
+        made.turns[1].finish = "length" if row == 1 else None
+        return made
+
+    scored: list[Any] = []
+    trainer = trainer_of(canned(make), Credit(train_on_truncated=False), on_scores=scored.extend)
+    trainer.scores.selected = frozenset(["t1", "t2"])
+    batch = run(trainer)
+    mask = batch["completion_mask"] * batch["tool_mask"]
+    assert mask[:2].tolist() == [[1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 1, 1]][::-1]
+    assert batch["num_items_in_batch"] == 8 * 4 - 2
+    assert [score.id for score in scored] == ["t2"]
