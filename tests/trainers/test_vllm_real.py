@@ -63,7 +63,7 @@ def brief(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same checkpoint with many tokens that end a turn: turns that are cut off teach nothing."""
     directory = tmp_path_factory.mktemp("brief") / "model"
     shutil.copytree(folder, directory)
-    GenerationConfig(eos_token_id=[*range(101, 320, 2)]).save_pretrained(directory)
+    GenerationConfig(eos_token_id=[*range(101, 311, 2)]).save_pretrained(directory)
     return directory
 
 
