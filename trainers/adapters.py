@@ -118,7 +118,8 @@ def merged_weight(layer: Any) -> torch.Tensor:
 def whole(parameter: torch.Tensor) -> torch.Tensor:
     """Return a parameter without its history; one that FSDP 2 has sharded is gathered from all processes."""
     if isinstance(parameter, DTensor):
-        return parameter.to(parameter.device_mesh.device_type).full_tensor()
+        sharded: Any = parameter.to(parameter.device_mesh.device_type)  # offloaded weights are on the CPU
+        return sharded.full_tensor()
     return parameter.detach()
 
 

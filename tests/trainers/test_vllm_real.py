@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 from importlib.util import find_spec
 
 import torch
+from transformers import GenerationConfig
 
 from agentgym.core.policy import TokenPolicy
 from agentgym.eval.policy_loader import load_policy
@@ -54,6 +56,15 @@ def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("model")
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def brief(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same checkpoint with many tokens that end a turn: turns that are cut off teach nothing."""
+    directory = tmp_path_factory.mktemp("brief") / "model"
+    shutil.copytree(folder, directory)
+    GenerationConfig(eos_token_id=[*range(101, 311, 2)]).save_pretrained(directory)
     return directory
 
 
@@ -167,20 +178,20 @@ def run(settings: dict[str, Any], *, cut_off: bool = False) -> str:
 
 @each_row("lora_rank", [0, 4])
 def test_a_run_samples_from_the_weights_of_each_step(
-    lora_rank: int, folder: Path, letters: Any, sampled_from: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lora_rank: int, brief: Path, letters: Any, sampled_from: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert run(SETTINGS | {"model": str(folder), "lora_rank": lora_rank}) == ""
+    assert run(SETTINGS | {"model": str(brief), "lora_rank": lora_rank}) == ""
     lines = list(read_metrics(Path("run") / "metrics.jsonl"))
     assert [line["step"] for line in lines] == [1, 2, 3]
     assert all(line["sampler_gap_max"] < 1e-4 for line in lines)
     assert lines[-1]["kl_to_start"] > 1e-3
-    assert sampled_from(folder, Path("run") / "eval-before.jsonl") < 1e-4
+    assert sampled_from(brief, Path("run") / "eval-before.jsonl") < 1e-4
     assert sampled_from(Path("run") / "model", Path("run") / "eval-after.jsonl") < 1e-4
 
 
-def test_an_engine_that_is_cut_off_from_the_weights_stops_the_run(folder: Path, letters: Any):
-    why = run(SETTINGS | {"model": str(folder)}, cut_off=True)
+def test_an_engine_that_is_cut_off_from_the_weights_stops_the_run(brief: Path, letters: Any):
+    why = run(SETTINGS | {"model": str(brief)}, cut_off=True)
     assert why.startswith("the vLLM engine still samples from old weights")
     assert len(list(read_metrics(Path("run") / "metrics.jsonl"))) == 1
 
