@@ -2,8 +2,9 @@
 
 "before" divides a batch as TRL does, in rows as they come and as wide as the longest of all; "after" is the trainer.
 Both learn from the same episodes: those of a step of the recipe `sql`, played by the tiny model after a shortened warm
-start, and episodes drawn with the lengths of the recipe `sql-smollm2` (430 tokens on average, up to 768). Without
-`prefix`, rows do not share their common beginning, as with several processes or gradient checkpointing.
+start, and episodes drawn with lengths as in the recipe `sql-smollm2` (up to 768 tokens). Outcomes are drawn too, such
+that a third of the groups has no difference. Without `prefix`, rows do not share their common beginning, as with
+several processes or gradient checkpointing.
 
     python -m benchmarks.positions_per_real_token --folder runs/positions
 """
@@ -33,6 +34,7 @@ from agentgym.core.trajectory import Tokens, Trajectory, Turn, read_jsonl
 from agentgym.rollout import Group, PlayedGroup
 from agentgym.trainers.batches import Batch, task_rows
 from agentgym.trainers.config import TrainConfig, load_config
+from agentgym.trainers.credit import group_numbers
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from agentgym.trainers.trl_config import credit_of, env_factory, grpo_config, probe
@@ -40,8 +42,8 @@ from benchmarks._report import Claim, argument_parser, write
 
 NAME = "positions_per_real_token"
 GOAL = 1.7
-WARM_START = {"warm_start_steps": 60, "warm_start_tasks": 500}
-ONE_STEP = {"steps": 1, "eval_tasks": 1, "eval_attempts": 1, "record_groups": "null", "record_logprobs": "false"}
+WARM_START = {"warm_start_steps": 20, "warm_start_tasks": 200}
+ONE_STEP = {"steps": 1, "eval_tasks": 1, "eval_attempts": 1, "record_groups": "null"}
 
 
 class Trimmed(AgentGRPOTrainer):
@@ -78,16 +80,22 @@ def main() -> None:
 
 
 def played(folder: Path) -> list[Trajectory]:
-    """Return the trajectories of the first step of `sql`."""
+    """Return the episodes of the first step of `sql`."""
     if not (folder / "trajectories.jsonl").is_file():
         settings = {"recipe": "sql", "output_dir": folder, **ONE_STEP, **WARM_START}
         flags = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
         subprocess.run([sys.executable, "-m", "agentgym", "train", *flags], check=True)
-    return list(read_jsonl(folder / "trajectories.jsonl"))
+    trajectories = [trajectory for trajectory in read_jsonl(folder / "trajectories.jsonl") if trajectory.model_turns]
+    draw, groups = random.Random(0), group_numbers(trajectories)
+    for trajectory, group in zip(trajectories, groups, strict=True):
+        for turn in trajectory.turns:
+            turn.rewards.clear()
+        trajectory.turns[-1].rewards["outcome"] = float(group % 3 == 0 or draw.random() < 0.5)
+    return trajectories
 
 
 def drawn(config: TrainConfig) -> list[Trajectory]:
-    """Return a step of episodes with drawn lengths; a third of the groups has no difference."""
+    """Return a step of episodes with drawn lengths."""
     draw = random.Random(0)
     common = [draw.randrange(256) for _ in range(130)]
     trajectories = []

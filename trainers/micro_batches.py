@@ -25,7 +25,10 @@ _BY_TOKEN = frozenset({"bnpo"})
 
 @dataclass(frozen=True)
 class UpdateTotals:
-    """The rows and tokens that carry loss in an update, of all processes. A row without a difference counts."""
+    """The rows and tokens that carry loss in an update, of all processes.
+
+    Those of groups without a difference count, as they do in TRL, though no pass computes them.
+    """
 
     rows: int
     tokens: int

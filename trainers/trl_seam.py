@@ -6,10 +6,11 @@ release of TRL changes what this module relies on.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,7 @@ class TokenGRPOTrainer(GRPOTrainer):
         """Compute the loss; tokens without loss are not scored (see `without_labels`)."""
         self._loss_inputs = inputs = {**inputs}  # TRL keeps its own for the next epoch
         try:
-            with without_labels(model, loss_mask(inputs)), self._unlogged() if inputs.get("is_idle") else nullcontext():
+            with without_labels(model, loss_mask(inputs)), self._metrics_of(inputs):
                 loss = super().compute_loss(model, inputs, *args, **kwargs)
             return self._over_the_update(loss, inputs) if "totals" in inputs else loss
         finally:
@@ -215,14 +216,21 @@ class TokenGRPOTrainer(GRPOTrainer):
         self._entropy_bonus_enabled = self.use_adaptive_entropy
 
     @contextmanager
-    def _unlogged(self) -> Iterator[None]:
-        # Reason: TRL logs means over passes, including those that have fillers only. Unnecessary once it weighs them.
-        metrics = self._metrics["train"]
-        self._metrics["train"] = defaultdict(list)
+    def _metrics_of(self, inputs: TensorBatch) -> Iterator[None]:
+        """Let TRL log the metrics of a pass whose rows may differ in number among processes, or be fillers only."""
+        # Reason: TRL gathers one number per row, and logs means over passes, also over those without a row.
+        # Unnecessary once it gathers the extremes of the numbers, and weighs the passes.
+        logged: Any = self._metrics
+        metrics, accelerator = logged["train"], self.accelerator
+        gather = accelerator.gather
+        if accelerator.num_processes > 1:
+            accelerator.gather = lambda rows: gather(accelerator.pad_across_processes(rows, pad_index=math.nan))  # type: ignore[arg-type, method-assign]
+        if inputs.get("is_idle"):
+            logged["train"] = defaultdict(list)
         try:
             yield
         finally:
-            self._metrics["train"] = metrics
+            logged["train"], accelerator.gather = metrics, gather  # type: ignore[method-assign]
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *args: Any, **kwargs: Any
