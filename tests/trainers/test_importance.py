@@ -83,6 +83,7 @@ def trainer_gradient(trainer: Any, model: Any) -> torch.Tensor:
     model.train()
     inputs = {
         "row": torch.tensor([0]),
+        "needed": torch.tensor([True]),
         "prompt_ids": PROMPT,
         "prompt_mask": torch.ones_like(PROMPT),
         "completion_ids": COMPLETION,
@@ -160,10 +161,13 @@ def test_a_step_of_several_updates_weighs_by_the_policy_that_sampled(trainer_of:
     [batch] = trainer.batches
     episodes = [row["trajectory"] for row in batch["rows"]]
     advantages = Credit().advantages(episodes, [row // 4 for row in range(8)])
+    largest = torch.zeros(())
     for row, episode in enumerate(episodes):
+        if not any(advantages[row]):
+            continue  # no pass computes it
+        largest = max(largest, weights[row][torch.tensor(episode.tokens.loss_mask).bool()].max())
         for turn, advantage in zip(episode.turns, advantages[row], strict=True):
             where = slice(*turn.span)
             assert torch.allclose(batch["advantages"][row, where], advantage * weights[row][where], rtol=1e-3)
-    largest = max(w[torch.tensor(e.tokens.loss_mask).bool()].max() for w, e in zip(weights, episodes, strict=True))
     logged = trainer.state.log_history[0]["sampling/importance_sampling_ratio/max"]
     assert logged == pytest.approx(largest.item(), rel=1e-3)
