@@ -149,7 +149,7 @@ class SearchEnv(Env):
         solved: Rule for a right answer: `"em"`, `"f1"` (from 0.8) or `"contains"`; see `answers`.
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
-        relations: Names of the relations to ask about (`agentgym.tasks.search.relations.catalog`); all if not given.
+        relations: Names of the relations to ask about (`agentgym.tasks.search.relations`); all if not given.
         task_seed: Other seeds give other worlds.
         passages: Minimum number of passages in a generated world.
         worlds: Number of generated worlds that a split uses in turn; 4 if not given. With few, models memorise names.

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 from string import Formatter
+from typing import Any
 
+from agentgym.tasks.data_files import read_data
 from agentgym.tasks.search.entities import Entity, EntityKind, capitalized, say
 
 _GRAMMAR = {"name", "surname", "he", "his", "him", "He", "His", "is", "a_occupation", "a_genre"}
@@ -75,11 +77,6 @@ class Section:
         return " ".join(map(capitalized, sentences))
 
 
-def section(key: str, heading: str, *sentences: tuple[str, ...], fillers: tuple[str, ...] = ()) -> Section:
-    """Return a section from the wordings of its sentences."""
-    return Section(key, heading, tuple(map(Sentence, sentences)), fillers)
-
-
 def pick(rng: Random, items: tuple[str, ...]) -> str:
     """Return a random item."""
     return items[int(rng.random() * len(items))]
@@ -109,7 +106,16 @@ def with_article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-def sections_by_relation(sections: Iterable[Section]) -> dict[str, Section]:
+def _section(spec: Mapping[str, Any]) -> Section:
+    sentences = tuple(Sentence(tuple(wordings)) for wordings in spec["sentences"])
+    return Section(spec["key"], spec.get("heading", ""), sentences, tuple(spec.get("fillers", ())))
+
+
+SECTIONS = {kind: tuple(map(_section, sections)) for kind, sections in read_data("search", "pages").items()}
+"""The sections of an article, by the type of the entity."""
+
+
+def _by_relation(sections: Iterable[Section]) -> dict[str, Section]:
     """Return the first section that states each relation."""
     by_relation: dict[str, Section] = {}
     for item in sections:
@@ -117,3 +123,15 @@ def sections_by_relation(sections: Iterable[Section]) -> dict[str, Section]:
             for relation in sentence.relations:
                 by_relation.setdefault(relation, item)
     return by_relation
+
+
+_STATED_IN = {kind: _by_relation(sections) for kind, sections in SECTIONS.items()}
+
+
+def section_for(entity: Entity, relation: str) -> Section:
+    """Return the section of an entity's article that states a relation, or that would state it.
+
+    The lead stands in for a section that the article lacks.
+    """
+    section = _STATED_IN[entity.type].get(relation)
+    return section if section is not None and section.exists(entity) else SECTIONS[entity.type][0]
