@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib import import_module
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -121,8 +122,6 @@ class Site:
 
     name: str
     title: str
-    schema: str
-    """SQL that creates the tables."""
     fill: Callable[[Build], None]
     routes: Routes
     context: Callable[[Any], Mapping[str, Any]] = lambda visit: {}
@@ -134,6 +133,11 @@ class Site:
     def host(self) -> str:
         """The host name that browsers request."""
         return f"{self.name}.test"
+
+    @property
+    def schema(self) -> str:
+        """The SQL that creates the tables."""
+        return (Path(__file__).parent / self.name / "data" / "schema.sql").read_text(encoding="utf-8")
 
 
 def clock_of(seed: int) -> datetime:

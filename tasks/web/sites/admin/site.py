@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentgym.tasks.web.sites.admin.customers import ROUTES as CUSTOMER_ROUTES
-from agentgym.tasks.web.sites.admin.fill import INVOICE_STATUS, SCHEMA, fill_admin
+from agentgym.tasks.web.sites.admin.fill import INVOICE_STATUS, fill_admin
 from agentgym.tasks.web.sites.admin.invoices import ROUTES as INVOICE_ROUTES
 from agentgym.tasks.web.sites.admin.staff import ROUTES as STAFF_ROUTES
 from agentgym.tasks.web.sites.reply import SiteReply
@@ -44,7 +44,6 @@ def _context(visit: Visit) -> dict[str, Any]:
 SITE = Site(
     name="admin",
     title="Back office",
-    schema=SCHEMA,
     fill=fill_admin,
     routes=Routes([*ROUTES, *CUSTOMER_ROUTES, *INVOICE_ROUTES, *STAFF_ROUTES]),
     context=_context,

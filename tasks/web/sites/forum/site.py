@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agentgym.tasks.web.sites.forum import moderate, read, write
-from agentgym.tasks.web.sites.forum import moderate as member
-from agentgym.tasks.web.sites.forum.fill import SCHEMA, fill
+from agentgym.tasks.web.sites.forum.fill import fill
 from agentgym.tasks.web.sites.site import Routes, Site
 from agentgym.tasks.web.sites.visit import Visit
 
@@ -19,8 +18,7 @@ def _context(visit: Visit) -> dict[str, object]:
 SITE = Site(
     name="forum",
     title="Commonplace",
-    schema=SCHEMA,
     fill=fill,
-    routes=Routes([*read.routes, *write.routes, *member.routes, *moderate.routes]),
+    routes=Routes([*read.routes, *write.routes, *moderate.routes]),
     context=_context,
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agentgym.tasks.web.sites.shop import account, browse, cart
-from agentgym.tasks.web.sites.shop import cart as checkout
-from agentgym.tasks.web.sites.shop.fill import SCHEMA, fill
+from agentgym.tasks.web.sites.shop.fill import fill
 from agentgym.tasks.web.sites.site import Routes, Site
 from agentgym.tasks.web.sites.visit import Visit
 
@@ -20,9 +19,8 @@ def _context(visit: Visit) -> dict[str, object]:
 SITE = Site(
     name="shop",
     title="Fernwood Store",
-    schema=SCHEMA,
     fill=fill,
-    routes=Routes([*browse.routes, *cart.routes, *checkout.routes, *account.routes]),
+    routes=Routes([*browse.routes, *cart.routes, *account.routes]),
     context=_context,
     volatile=frozenset({"delivery"}),
 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from agentgym.tasks.web.sites.site import Routes, Site
 from agentgym.tasks.web.sites.tracker import edit, issue, listing
-from agentgym.tasks.web.sites.tracker import edit as bulk
-from agentgym.tasks.web.sites.tracker.fill import SCHEMA, fill
+from agentgym.tasks.web.sites.tracker.fill import fill
 from agentgym.tasks.web.sites.visit import Visit
 
 
@@ -20,8 +19,7 @@ def _context(visit: Visit) -> dict[str, object]:
 SITE = Site(
     name="tracker",
     title="Trailhead",
-    schema=SCHEMA,
     fill=fill,
-    routes=Routes([*listing.routes, *issue.routes, *edit.routes, *bulk.routes]),
+    routes=Routes([*listing.routes, *issue.routes, *edit.routes]),
     context=_context,
 )
