@@ -23,11 +23,11 @@ Handler = Callable[..., SiteReply]
 """A page: called with the `Visit` and the path's parameters by name."""
 
 SITE_MODULES = {
-    "shop": "agentgym.tasks.web.sites.shop.site",
-    "forum": "agentgym.tasks.web.sites.forum.site",
-    "tracker": "agentgym.tasks.web.sites.tracker.site",
+    "shop": "agentgym.tasks.web.sites.shop",
+    "forum": "agentgym.tasks.web.sites.forum",
+    "tracker": "agentgym.tasks.web.sites.tracker",
     "mail": "agentgym.tasks.web.sites.mail.site",
-    "admin": "agentgym.tasks.web.sites.admin.site",
+    "admin": "agentgym.tasks.web.sites.admin",
     "calendar": "agentgym.tasks.web.sites.calendar.site",
 }
 """The module of each site, which defines it as `SITE`."""

@@ -23,8 +23,7 @@ from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
 from agentgym.interop.packages import require_package
 from agentgym.tasks.web.addresses import SiteAddresses
-from agentgym.tasks.webarena import WebArenaTasks, entry_of
-from agentgym.tasks.webarena.package import data_set, parsed
+from agentgym.tasks.webarena import WebArenaTasks, data_set, entry_of, parsed
 
 _STATIC = "css|js|png|jpe?g|gif|svg|woff2?|ttf|ico|webp"
 EVALUATED = re.compile(rf"^(?![^?#]*\.(?:{_STATIC})(?:[?#]|$))")
