@@ -38,7 +38,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         for name in ("contract", "grading", "lifecycle", "report", "seeding", "tasks", "tools")
     },
     **{f"agentgym/check/{name}.py": _PAY for name in ("adversaries", "honest", "pay")},
-    "agentgym/check/splits.py": ("tests/check/test_splits.py", *_CHECKS),
+    "agentgym/check/tasks.py": ("tests/check/test_splits.py", *_CHECKS),
     **{f"agentgym/check/{name}.py": ("tests/check/test_processes.py", *_CHECKS) for name in ("outcomes", "work")},
     "agentgym/check/gold.py": ("tests/check/test_gold.py", *_CHECKS),
     "agentgym/check/hostile.py": ("tests/check/test_hostile.py", *_CHECKS),
@@ -106,7 +106,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/search/options.py": _SEARCH_PAY,
     "envs/search/env.py": _SEARCH_PAY,
     "envs/sql/grading.py": _SQL,
-    "envs/sql/linking.py": ("tests/envs/sql/test_linking.py",),
+    "envs/sql/references.py": ("tests/envs/sql/test_linking.py",),
     "envs/sql/swaps.py": ("tests/envs/sql/test_ties.py", "tests/envs/sql/test_grading.py"),
     "envs/sql/ties.py": ("tests/envs/sql/test_ties.py", "tests/envs/sql/test_grading.py"),
     **{f"envs/swe/{name}.py": _SWE for name in ("disguise", "notes", "perturb", "stand_in", "withholding")},

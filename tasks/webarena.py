@@ -15,9 +15,8 @@ from agentgym.base.choices import one_of
 from agentgym.core.task import TEST, Task, TaskList
 from agentgym.core.task_files import LeftOut, Quarantine, Unusable
 from agentgym.interop.packages import require_package
-from agentgym.tasks.read_tasks import read_tasks
+from agentgym.tasks.read_tasks import Splitter, read_tasks, refuse_empty
 from agentgym.tasks.records import Record, existing, read_records
-from agentgym.tasks.splitting import Splitter, refuse_empty
 from agentgym.tasks.web.addresses import SiteAddresses, origins
 
 _PACKAGE = "webarena_verified"

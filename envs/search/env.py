@@ -23,10 +23,9 @@ from agentgym.core.toolset import Toolset, tool
 from agentgym.core.trajectory import Trajectory
 from agentgym.envs.search.answers import abstains, contains, exact, f1, nearly, without_citations
 from agentgym.envs.search.deciding import Deciding, decision_f1, implied_decision_f1
-from agentgym.envs.search.facts import answers_on, facts_of
 from agentgym.envs.search.indexes import given_index, index_of
 from agentgym.envs.search.judging import Judging, shows_answer, telling_answers
-from agentgym.envs.search.ledger import Ledger
+from agentgym.envs.search.ledger import Ledger, answers_on, facts_of
 from agentgym.envs.search.modes import MODES, ModeLike, modes_of
 from agentgym.envs.search.options import (
     DEFAULT,

@@ -15,8 +15,8 @@ from typing import Any
 
 from agentgym.base.syntax import parse
 from agentgym.tasks.code.bugs import BugEdit, edits
+from agentgym.tasks.code.building import Crash, load, outcomes
 from agentgym.tasks.code.families import Arguments, Function
-from agentgym.tasks.code.running import Crash, load, outcomes
 
 DRAWN = 16
 """Number of inputs drawn, in addition to the edge cases."""

@@ -16,8 +16,19 @@ from random import Random
 from typing import Any
 
 from agentgym.base.errors import UsageError
-from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.words import SiteWords
+
+
+@dataclass(frozen=True)
+class SiteReply:
+    """The answer of a page: HTML, or an address to go to next."""
+
+    body: str = ""
+    status: int = 200
+    location: str | None = None
+    notice: str | None = None
+    """Shown once, on the next page."""
+
 
 Handler = Callable[..., SiteReply]
 """A page: called with the `Visit` and the path's parameters by name."""

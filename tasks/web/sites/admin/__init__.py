@@ -8,8 +8,7 @@ from agentgym.tasks.web.sites.admin.customers import ROUTES as CUSTOMER_ROUTES
 from agentgym.tasks.web.sites.admin.fill import INVOICE_STATUS, fill_admin
 from agentgym.tasks.web.sites.admin.invoices import ROUTES as INVOICE_ROUTES
 from agentgym.tasks.web.sites.admin.staff import ROUTES as STAFF_ROUTES
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes, Site
+from agentgym.tasks.web.sites.site import Routes, Site, SiteReply
 from agentgym.tasks.web.sites.visit import Visit
 
 ROUTES = Routes()

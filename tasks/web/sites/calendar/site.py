@@ -13,8 +13,7 @@ from agentgym.tasks.web.sites.calendar.fill import fill_calendar
 from agentgym.tasks.web.sites.calendar.find import ROUTES as FIND_ROUTES
 from agentgym.tasks.web.sites.calendar.store import asked_day, me, of_person, week_of, weeks_of_month
 from agentgym.tasks.web.sites.office import MONTHS, WEEKDAYS, long_date
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes, Site
+from agentgym.tasks.web.sites.site import Routes, Site, SiteReply
 from agentgym.tasks.web.sites.visit import Visit
 
 ROUTES = Routes()

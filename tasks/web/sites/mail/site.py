@@ -14,8 +14,7 @@ from agentgym.tasks.web.sites.mail.compose import ROUTES as COMPOSE_ROUTES
 from agentgym.tasks.web.sites.mail.fill import ARCHIVE, BIN, DRAFTS, INBOX, SENT, SPAM, fill_mail
 from agentgym.tasks.web.sites.mail.settings import ROUTES as SETTINGS_ROUTES
 from agentgym.tasks.web.sites.office import fold, same_site
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes, Site
+from agentgym.tasks.web.sites.site import Routes, Site, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()

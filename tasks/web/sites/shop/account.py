@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 
 from agentgym.tasks.web.sites.forms import SiteForm
-from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.shop.browse import PRODUCTS
 from agentgym.tasks.web.sites.shop.cart import QUANTITY_MOST
 from agentgym.tasks.web.sites.shop.fill import LISTED, PAYMENT, SHIPPING, STATUSES
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 routes = Routes()
