@@ -1,4 +1,4 @@
-"""What all our servers share: request bodies of bounded size, JSON responses, one-line errors, authentication."""
+"""Shared by all our servers: request bodies of bounded size, JSON responses, one-line errors, authentication."""
 
 from __future__ import annotations
 
