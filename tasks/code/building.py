@@ -1,54 +1,15 @@
-"""Makes the content of a task (prompt, data, gold) from a family's draft, by running our own programs here."""
+"""Makes the content of a task (prompt, data, gold) from a family's draft."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from agentgym.procedural import NoFit
-from agentgym.tasks.code.cases import Case, Trial
-from agentgym.tasks.code.families import Arguments, CodeDraft, CodeFamily, Function, Program, TaskKind
-
-
-@dataclass(frozen=True)
-class Crash:
-    """The outcome of a call that raises: the name of the exception."""
-
-    error: str
-
-
-def output_of(code: str) -> str:
-    """Run a program and return its output, without the final newline."""
-    lines: list[str] = []
-
-    def collect(*values: Any, sep: str = " ") -> None:
-        lines.append(sep.join(map(str, values)))
-
-    exec(compile(code, "<program>", "exec"), {"print": collect, "__name__": "__main__"})
-    return "\n".join(lines)
-
-
-def load(code: str | ast.Module, entry_point: str) -> Callable[..., Any]:
-    """Run source that defines a function, and return the function."""
-    names: dict[str, Any] = {"__name__": "solution"}
-    exec(compile(code, "<solution>", "exec"), names)
-    return names[entry_point]
-
-
-def outcomes(call: Callable[..., Any], inputs: Sequence[Arguments]) -> list[Any]:
-    """Call a function on every input; a call that raises gives a `Crash`."""
-    return [_outcome(call, args) for args in inputs]
-
-
-def _outcome(call: Callable[..., Any], args: Arguments) -> Any:
-    try:
-        return call(*args)
-    except Exception as error:
-        return Crash(type(error).__name__)
-
+from agentgym.tasks.code.cases import Case, Trial, output_of
+from agentgym.tasks.code.families import CodeDraft, CodeFamily, Function, Program, TaskKind
 
 _ASKS = (
     "Write a Python function that does the following.",

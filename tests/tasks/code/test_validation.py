@@ -14,8 +14,7 @@ import pytest
 
 from agentgym.core.task import Task, iterate
 from agentgym.tasks.code import FAMILIES, CodeTasks, TaskKind
-from agentgym.tasks.code.building import load, outcomes, output_of
-from agentgym.tasks.code.cases import KILLS, Trial
+from agentgym.tasks.code.cases import KILLS, Trial, load, outcomes, output_of
 from agentgym.tasks.code.families import Function
 from tests.refusals import sampled
 
