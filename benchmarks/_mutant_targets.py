@@ -57,6 +57,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/core/dialects/template.py": _DIALECTS,
     "agentgym/core/dialects/text.py": _DIALECTS,
     "agentgym/core/engine/authoring.py": _ENV,
+    "agentgym/core/engine/calling.py": _ENV,
     "agentgym/core/engine/playing.py": _ENV,
     "agentgym/core/env.py": _ENV,
     "agentgym/core/engine/threads.py": ("tests/core/test_threads.py", *_ROLLOUT),
