@@ -290,7 +290,7 @@ EQUIVALENT = (
         "names are as wide and as unforeseeable",
     ),
     Equivalent("envs/swe/draws.py", "APART = 8", None, _TRIED),
-    Equivalent("agentgym/check/splits.py", "_MORE, _MORE_SECONDS = 400, 0.25", None, _TRIED),
+    Equivalent("agentgym/check/tasks.py", "_MORE, _MORE_SECONDS = 400, 0.25", None, _TRIED),
     Equivalent("agentgym/eval/summary.py", "MAX_ERRORS = 5", None, "how many are printed; what is left out is counted"),
     Equivalent(
         "envs/swe/values.py",

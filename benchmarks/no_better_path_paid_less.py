@@ -27,7 +27,7 @@ from agentgym.core.rewards import SOLVED_AT
 from agentgym.core.task import Task
 from agentgym.envs.search import SearchEnv
 from agentgym.envs.search.answers import mentions
-from agentgym.envs.search.facts import facts_of
+from agentgym.envs.search.ledger import facts_of
 from agentgym.tools.browser.pool import find_executable
 from benchmarks._report import Claim, argument_parser, earlier, write
 

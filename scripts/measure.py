@@ -99,6 +99,9 @@ def main() -> None:
         "lines of the product (Python, JavaScript, CSS)": lines_in(
             [path for path in tracked(*PRODUCT) if path.suffix in (".py", ".js", ".css")]
         ),
+        "lines of data of the product (YAML, SQL, HTML, text)": lines_in(
+            [path for path in tracked(*PRODUCT) if path.suffix in (".yaml", ".sql", ".html", ".txt")]
+        ),
         "modules of the product": len(modules),
         "packages of the product": len(packages),
         "packages in agentgym/": sum(module_name(path) in core for path in packages),

@@ -9,7 +9,7 @@ CATALOG = "agentgym.envs.catalog:ENVIRONMENTS"
 CATALOG_ON_FILES = "agentgym.envs.catalog:ON_FILES"
 """The same for environments whose tasks come only from the user's files or packages."""
 
-SUITES = "agentgym.tasks.suite_files:SUITES"
+SUITES = "agentgym.tasks:SUITES"
 """The folder of the bundled suites."""
 
 ENVIRONMENTS, RESULTS, TRAINING, MACHINE = "Environments and tasks", "Evaluation", "Training", "This machine"

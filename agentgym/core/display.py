@@ -15,7 +15,7 @@ from rich.text import Text
 
 from agentgym.base.choices import count_of
 from agentgym.core.endings import Ending
-from agentgym.core.engine.spaces import finish_of
+from agentgym.core.engine.spaces import Finish, finish_of
 from agentgym.core.messages import Message, text_of
 from agentgym.core.task import Task
 from agentgym.core.timing import TurnTimes
@@ -28,6 +28,9 @@ _MAX_CALLS = 4
 """Maximum number of calls of a turn whose times are shown."""
 
 ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool": "yellow"}
+
+_LIMITS: Mapping[Finish | None, str] = {"length": "token limit", "time": "time limit"}
+"""What cuts a turn off."""
 
 _ENDING_STYLES = {Ending.TERMINATED: "cyan", Ending.TRUNCATED: "yellow", Ending.FAILED: "bold red"}
 
@@ -204,8 +207,8 @@ def _print_turn(number: int, turn: Turn, console: Console, max_chars: int | None
         label.append(f"  {count_of(turn.span[1] - turn.span[0], 'token')}", style="dim")
     if turn.times is not None:
         label.append(f"  {times_text(turn.times)}", style="dim")
-    if (turn.finish or finish_of(turn.action)) == "length":
-        label.append("  cut off at the token limit", style="yellow")
+    if limit := _LIMITS.get(turn.finish or finish_of(turn.action)):
+        label.append(f"  cut off at the {limit}", style="yellow")
     console.print(label)
     messages: list[Mapping[str, Any] | Message] = []
     if turn.action is None:

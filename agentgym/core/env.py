@@ -1,6 +1,7 @@
 """`Env`: a multi-turn tool-use environment, written once. A real `gymnasium.Env`, synchronous and asynchronous.
 
-`engine.authoring` has the interface for authors, `engine.playing` runs the episodes; this module has the public API.
+`engine.authoring` has the interface for authors, `engine.playing` runs the episodes, and `engine.calling` their calls;
+this module has the public API.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from agentgym.base.fields import (
 )
 from agentgym.base.json_lines import json_lines, mend_last_line
 from agentgym.core.endings import AnyReason, Ending, reason_data, reason_from
-from agentgym.core.engine.spaces import Action, Finish, action_message, finished
+from agentgym.core.engine.spaces import Action, Finish, action_message, as_played
 from agentgym.core.messages import Message
 from agentgym.core.rewards import OUTCOME, SOLVED_AT
 from agentgym.core.timing import TurnTimes
@@ -67,9 +67,7 @@ class Turn:
     @property
     def move(self) -> Action | None:
         """The action as an environment plays it: marked as cut off if it reached its token limit."""
-        if self.action is None:
-            return None
-        return finished(self.action, self.finish, None if self.span is None else self.span[1] - self.span[0])
+        return as_played(self.action, self.finish, self.span)
 
     @property
     def answered(self) -> list[Message]:

@@ -20,7 +20,7 @@ from agentgym.core.toolset import tool
 from agentgym.core.trajectory import Trajectory
 from agentgym.envs.search.playing import Hop, Mode, ModePart
 from agentgym.eval.statistics import Decisions
-from agentgym.tasks.search.features import Feature
+from agentgym.tasks.search.questions import Feature
 
 DECIDED, KNOWN, RIGHT = "decided", "decided_known", "decision"
 

@@ -23,10 +23,9 @@ from agentgym.core.toolset import Toolset, tool
 from agentgym.core.trajectory import Trajectory
 from agentgym.envs.search.answers import abstains, contains, exact, f1, nearly, without_citations
 from agentgym.envs.search.deciding import Deciding, decision_f1, implied_decision_f1
-from agentgym.envs.search.facts import answers_on, facts_of
 from agentgym.envs.search.indexes import given_index, index_of
 from agentgym.envs.search.judging import Judging, shows_answer, telling_answers
-from agentgym.envs.search.ledger import Ledger
+from agentgym.envs.search.ledger import Ledger, answers_on, facts_of
 from agentgym.envs.search.modes import MODES, ModeLike, modes_of
 from agentgym.envs.search.options import (
     DEFAULT,
@@ -149,7 +148,7 @@ class SearchEnv(Env):
         solved: Rule for a right answer: `"em"`, `"f1"` (from 0.8) or `"contains"`; see `answers`.
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
-        relations: Names of the relations to ask about (`agentgym.tasks.search.relations.catalog`); all if not given.
+        relations: Names of the relations to ask about (`agentgym.tasks.search.relations`); all if not given.
         task_seed: Other seeds give other worlds.
         passages: Minimum number of passages in a generated world.
         worlds: Number of generated worlds that a split uses in turn; 4 if not given. With few, models memorise names.

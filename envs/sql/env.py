@@ -22,10 +22,9 @@ from agentgym.core.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.core.task import Task, TaskSource
 from agentgym.core.toolset import tool
 from agentgym.envs.sql.exporting import sql_folder
-from agentgym.envs.sql.linking import linking
 from agentgym.envs.sql.options import FILES, SQLArguments, at_least, query_limits, task_source
 from agentgym.envs.sql.recall import Recall
-from agentgym.envs.sql.references import Schema
+from agentgym.envs.sql.references import Schema, linking
 from agentgym.envs.sql.show import show_schema, show_table
 from agentgym.envs.sql.ties import match_up_to_ties, other_golds
 from agentgym.envs.sql.verdict import GRADING_LIMITS, query_in, verdict_on_rows, verdict_on_value

@@ -205,3 +205,12 @@ def _inner_names(source: Scope, columns: Iterable[str]) -> frozenset[str]:
         return frozenset(columns)
     inside = dict(zip(source.outer_columns, source.expression.named_selects, strict=False))
     return frozenset(inside.get(column, column) for column in columns)
+
+
+def linking(predicted: str, gold: str, engine: str, schema: Schema) -> float:
+    """Return the Jaccard index of the tables and columns that two queries read; 0 if neither reads any."""
+    if predicted == gold:
+        return 1.0  # Common for trained policies, and parsing takes longer than running the query.
+    mine, theirs = references(predicted, engine, schema), references(gold, engine, schema)
+    union = mine | theirs
+    return len(mine & theirs) / len(union) if union else 0.0

@@ -33,8 +33,8 @@ from agentgym.tasks.exporting import HarborFolder
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.pytest_folder import require_pytest
 from agentgym.tools.patches import FilePatch, localisation, parse_patch, render_patch, similarity
-from agentgym.tools.printed import steady
 from agentgym.tools.sandbox import Ended, Result, SandboxLimits
+from agentgym.tools.text_files import steady
 
 MAX_COMMAND_BYTES = 100_000
 """Longer commands cannot be passed to a program on some systems."""

@@ -13,9 +13,8 @@ from agentgym.core.task_files import LeftOut, Quarantine, Unusable
 from agentgym.envs.swe.remembered import BoundedCache
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes, read_tree
-from agentgym.tasks.read_tasks import ReadTask, without_repeats
+from agentgym.tasks.read_tasks import SPLITS, ReadTask, named_split, refuse_empty, without_repeats
 from agentgym.tasks.records import Record, existing, files_in, read_records
-from agentgym.tasks.splitting import SPLITS, named_split, refuse_empty
 from agentgym.tasks.swe.formats import detect, read_row
 from agentgym.tasks.swe.instance import Instance, from_task, to_task, without_environment
 from agentgym.tasks.swe.local import (

@@ -26,12 +26,11 @@ from agentgym.envs.terminal.machines import TaskMachine, agents_machine
 from agentgym.envs.terminal.verifying import Leftovers, TerminalVerdict, judge
 from agentgym.tasks.folders import TaskFolder
 from agentgym.tasks.folders.spec import SOLUTION_PLACE
-from agentgym.tools.printed import steady
 from agentgym.tools.sandbox.containers.calls import ContainerCallOutcome
 from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.terminal import CommandOutput, Machine, MachineLost, Shell
 from agentgym.tools.text_codec import split_lines
-from agentgym.tools.text_files import count_of, decoded, encoded, replaced, viewed
+from agentgym.tools.text_files import count_of, decoded, encoded, replaced, steady, viewed
 
 MAX_FILE_BYTES = 2_000_000
 _FILE_S = 60.0

@@ -1,4 +1,7 @@
-"""`BrowserTools`: the actions that a policy can take in a browser, as tools. Subclasses define the tasks."""
+"""`BrowserTools`: the actions that a policy can take in a browser, as tools that show it the page afterwards.
+
+Subclasses define the tasks.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,28 @@ from agentgym.core.endings import Reason
 from agentgym.core.env import Env
 from agentgym.core.messages import Pictured, ToolCall
 from agentgym.core.toolset import tool
-from agentgym.envs.web.observing import show_view, with_picture
-from agentgym.tools.browser import BrowserSession, View
+from agentgym.tools.browser import BrowserSession, View, difference, page_of
+
+
+def show_view(view: View, before: View | None, max_chars: int, part: int = 1) -> str:
+    """Return a view as text.
+
+    Args:
+        view: The view to show.
+        before: The view that the policy saw last; if given, only the changes are shown.
+        max_chars: Characters of a part; a longer view states the number of parts.
+        part: Number of the part, from 1.
+    """
+    if before is not None and before.text == view.text and before.url == view.url and not view.notices:
+        return "Nothing changed."
+    text = view.text if before is None else difference(before, view)
+    return page_of(text, part, max_chars)
+
+
+def with_picture(text: str, picture: bytes | None) -> str | Pictured:
+    """Return `text` with a picture, if there is one."""
+    return text if picture is None else Pictured(text, (picture,))
+
 
 _MIN_WAIT_S, _MAX_WAIT_S = 0.1, 5.0
 

@@ -15,8 +15,7 @@ from agentgym.base.errors import UsageError
 from agentgym.core.engine.steps import Solution
 from agentgym.core.messages import Pictured, ToolCall
 from agentgym.core.rewards import OUTCOME, Channel
-from agentgym.envs.web.acting import BrowserTools, as_infrastructure_failure
-from agentgym.envs.web.observing import show_view, with_picture
+from agentgym.envs.web.acting import BrowserTools, as_infrastructure_failure, show_view, with_picture
 from agentgym.envs.web.pointing import with_points
 from agentgym.tools.browser import BrowserOptions, SessionOptions, default_pool
 

@@ -8,9 +8,8 @@ from random import Random
 from typing import Any
 
 from agentgym.procedural import NoFit
-from agentgym.tasks.code.cases import Case, Trial
+from agentgym.tasks.code.cases import Case, Trial, output_of
 from agentgym.tasks.code.families import CodeDraft, CodeFamily, Function, Program, TaskKind
-from agentgym.tasks.code.running import output_of
 
 _ASKS = (
     "Write a Python function that does the following.",

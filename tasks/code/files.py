@@ -16,9 +16,8 @@ from agentgym.base.errors import UsageError
 from agentgym.core.task import Task, TaskList
 from agentgym.core.task_files import LeftOut, Quarantine
 from agentgym.tasks.code.formats import FORMATS, CodeEntry
-from agentgym.tasks.read_tasks import read_tasks
+from agentgym.tasks.read_tasks import Splitter, read_tasks, refuse_empty
 from agentgym.tasks.records import existing, files_in, read_json, read_records, read_text
-from agentgym.tasks.splitting import Splitter, refuse_empty
 
 _SUPPORT = "support.json"
 

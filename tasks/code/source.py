@@ -24,7 +24,6 @@ from agentgym.tasks.code import (
     orders,
     parsing,
     programs,
-    programs_hard,
     puzzles,
     queues,
     simulation,
@@ -33,7 +32,6 @@ from agentgym.tasks.code import (
     tables,
     tiny,
     values,
-    values_hard,
 )
 from agentgym.tasks.code.building import build
 from agentgym.tasks.code.families import FAMILIES, CodeFamily
@@ -56,10 +54,8 @@ FAMILY_MODULES = (
     optimums,
     stories,
     values,
-    values_hard,
     puzzles,
     programs,
-    programs_hard,
     derived,
 )
 """The modules that fill `FAMILIES`."""

@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.core.task_files import Unusable, Why
-from agentgym.tasks.folder_files import as_texts, read_text, refuse_links_out
-from agentgym.tasks.folders.spec import AgentSpec, Health, MachineNeeds, TaskFolder, VerifierSpec
+from agentgym.tasks.folders.spec import (
+    AgentSpec,
+    Health,
+    MachineNeeds,
+    TaskFolder,
+    VerifierSpec,
+    as_texts,
+    read_text,
+    refuse_links_out,
+)
 
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 

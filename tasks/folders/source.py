@@ -15,12 +15,19 @@ from agentgym.base.choices import one_of
 from agentgym.base.errors import TaskError
 from agentgym.core.task import Task, TaskList
 from agentgym.core.task_files import LeftOut, Quarantine, Unusable, Why
-from agentgym.tasks.folder_files import as_texts, read_text, refuse_links_out
 from agentgym.tasks.folders import harbor
-from agentgym.tasks.folders.spec import TESTS_PLACE, AgentSpec, MachineNeeds, TaskFolder, VerifierSpec
-from agentgym.tasks.read_tasks import read_tasks
+from agentgym.tasks.folders.spec import (
+    TESTS_PLACE,
+    AgentSpec,
+    MachineNeeds,
+    TaskFolder,
+    VerifierSpec,
+    as_texts,
+    read_text,
+    refuse_links_out,
+)
+from agentgym.tasks.read_tasks import Splitter, read_tasks
 from agentgym.tasks.records import existing
-from agentgym.tasks.splitting import Splitter
 from agentgym.tools.terminal.building import content_hash
 
 CONFIG = "task.yaml"

@@ -15,8 +15,8 @@ from typing import Any
 
 from agentgym.base.errors import UsageError
 from agentgym.core.task_files import Quarantine, Unusable
+from agentgym.tasks.read_tasks import refuse_empty
 from agentgym.tasks.records import Record, as_object, read_records, whole_object
-from agentgym.tasks.splitting import refuse_empty
 
 CORPUS, QUESTIONS = "corpus.jsonl", "questions.jsonl"
 """The files of a closed corpus, in a folder."""

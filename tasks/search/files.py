@@ -13,10 +13,9 @@ from agentgym.base.choices import one_of
 from agentgym.base.errors import TaskError, UsageError
 from agentgym.core.task import Task, TaskList
 from agentgym.core.task_files import LeftOut, Quarantine
-from agentgym.tasks.read_tasks import read_tasks
+from agentgym.tasks.read_tasks import Splitter, read_tasks, refuse_empty
 from agentgym.tasks.records import existing, files_in
 from agentgym.tasks.search.file_formats import CORPUS, FORMATS, QUESTIONS, Passage, Question, closed_corpus, detect
-from agentgym.tasks.splitting import Splitter, refuse_empty
 from agentgym.tools.index.base import Document
 
 _HASH = "sha256"

@@ -13,9 +13,9 @@ from typing import Any
 
 from agentgym.base.errors import TaskError, UsageError
 from agentgym.core.task import SHARES, Task, check_split, parse_task_id, split_of
-from agentgym.tasks.search.corpus import documents_of
 from agentgym.tasks.search.entities import MONTHS
-from agentgym.tasks.search.features import Feature
+from agentgym.tasks.search.questions import Feature
+from agentgym.tasks.search.world import documents_of
 from agentgym.tools.index.base import Document
 
 _MOST_MASKS = 20

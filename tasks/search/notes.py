@@ -12,8 +12,8 @@ from random import Random
 
 from agentgym.tasks.search.building.world import Builder
 from agentgym.tasks.search.entities import Entity, answers_for, capitalized, enumeration, say, year_of
-from agentgym.tasks.search.pages.page import pick
-from agentgym.tasks.search.relations.catalog import RELATIONS
+from agentgym.tasks.search.pages import pick
+from agentgym.tasks.search.relations import RELATIONS
 from agentgym.tasks.search.vocabulary import PRESENT
 
 _STALE = {

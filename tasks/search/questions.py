@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from random import Random
 from typing import Any
 
 from agentgym import procedural
 from agentgym.procedural import Families, NoFit, Wording
 from agentgym.tasks.search.entities import Entity, capitalized, say
-from agentgym.tasks.search.features import Feature
 from agentgym.tasks.search.notes import NotePage
-from agentgym.tasks.search.relations.catalog import RELATIONS, stated
-from agentgym.tasks.search.world import SearchWorld, section_for
+from agentgym.tasks.search.pages import section_for
+from agentgym.tasks.search.relations import RELATIONS, stated
+from agentgym.tasks.search.world import SearchWorld
 
 _LISTS = {
     "works": "works",
@@ -27,6 +28,23 @@ _LISTS = {
     "settlements": "settlements",
     "credited": "author composer",
 }
+
+
+class Feature(StrEnum):
+    """The ability that the questions of a family test."""
+
+    LOOKUP = "lookup"
+    CHAIN = "chain"
+    COMPARISON = "comparison"
+    AGGREGATION = "aggregation"
+    TEMPORAL = "temporal"
+    NAMESAKE = "namesake"
+    ALIAS = "alias"
+    STALE = "stale"
+    INJECTION = "injection"
+    UNANSWERABLE = "unanswerable"
+    NO_SEARCH = "no_search"
+    MASKED = "masked"
 
 
 class QuestionScene(procedural.Scene):

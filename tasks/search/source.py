@@ -12,9 +12,8 @@ from agentgym.core.task import Task
 from agentgym.procedural import Families, ProceduralTasks, Wording
 from agentgym.tasks.search.entities import capitalized
 from agentgym.tasks.search.families import chain, compare, count, given, lookup, time, trap
-from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import FAMILIES, QuestionDraft, QuestionFamily, QuestionScene
-from agentgym.tasks.search.relations.catalog import RELATION_NAMES
+from agentgym.tasks.search.questions import FAMILIES, Feature, QuestionDraft, QuestionFamily, QuestionScene
+from agentgym.tasks.search.relations import RELATION_NAMES
 from agentgym.tasks.search.world import DEFAULT_PASSAGES, open_world
 
 FAMILY_MODULES = (lookup, chain, compare, count, time, trap, given)

@@ -6,12 +6,13 @@ splits, or in two worlds of one split whose numbers are close.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from random import Random
+from typing import Any
 
 from agentgym.base.choices import one_of
-from agentgym.base.errors import UsageError
+from agentgym.base.errors import TaskError, UsageError
 from agentgym.tasks.search.building.events import add_events
 from agentgym.tasks.search.building.organisations import add_organisations
 from agentgym.tasks.search.building.people import add_people
@@ -21,35 +22,13 @@ from agentgym.tasks.search.building.world import Builder
 from agentgym.tasks.search.entities import Entity
 from agentgym.tasks.search.names import SPLITS, residue_of
 from agentgym.tasks.search.notes import NotePage, NoteWriter
-from agentgym.tasks.search.pages import events, organisations, people, places, works
-from agentgym.tasks.search.pages.page import Section, sections_by_relation, words_of
+from agentgym.tasks.search.pages import SECTIONS, words_of
 from agentgym.tools.index.base import Document
 
 DEFAULT_PASSAGES = 10_000
 _FEWEST_PASSAGES = 1_000
 _PASSAGES_AT_SCALE_1 = 13_600
 _WORLDS_KEPT = 4
-
-SECTIONS: dict[str, tuple[Section, ...]] = {
-    "person": people.PERSON,
-    "country": places.COUNTRY,
-    "region": places.REGION,
-    "settlement": places.SETTLEMENT,
-    "novel": works.NOVEL,
-    "film": works.FILM,
-    "painting": works.PAINTING,
-    "song": works.SONG,
-    "university": organisations.UNIVERSITY,
-    "company": organisations.COMPANY,
-    "club": organisations.CLUB,
-    "prize": organisations.PRIZE,
-    "battle": events.BATTLE,
-    "election": events.ELECTION,
-    "expedition": events.EXPEDITION,
-    "festival": events.FESTIVAL,
-}
-"""The sections of an article, by the type of the entity."""
-_STATED_IN = {type_: sections_by_relation(sections) for type_, sections in SECTIONS.items()}
 
 
 class SearchWorld:
@@ -99,15 +78,6 @@ class SearchWorld:
         return [*(passage for entity in self.of() for passage in _article(entity, rng)), *map(_page, self.notes)]
 
 
-def section_for(entity: Entity, relation: str) -> Section:
-    """Return the section of an entity's article that states a relation, or that would state it.
-
-    The lead stands in for a section that the article lacks.
-    """
-    section = _STATED_IN[entity.type].get(relation)
-    return section if section is not None and section.exists(entity) else SECTIONS[entity.type][0]
-
-
 @lru_cache(maxsize=_WORLDS_KEPT)
 def open_world(split: str, number: int = 0, seed: int = 0, passages: int = DEFAULT_PASSAGES) -> SearchWorld:
     """Return a world; the most recent ones are cached."""
@@ -129,3 +99,21 @@ def _article(entity: Entity, rng: Random) -> Iterator[Document]:
 
 def _page(note: NotePage) -> Document:
     return Document(note.id, note.title, note.text, {"kind": "note", "type": note.type})
+
+
+def world_of(corpus: Mapping[str, Any]) -> SearchWorld:
+    """Return the world that a corpus names. Raises `TaskError` if it names none."""
+    try:
+        split, number = str(corpus["split"]), int(corpus["world"])
+        return open_world(split, number, int(corpus.get("seed", 0)), int(corpus.get("passages", DEFAULT_PASSAGES)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise TaskError(f"no world: {dict(corpus)!r} needs 'world' (a number) and 'split' (a name)") from error
+
+
+def documents_of(corpus: Mapping[str, Any]) -> Iterator[Document]:
+    """Yield the documents of a corpus, such as `task.data["corpus"]`: a generated world, or a file of a data set."""
+    if "file" in corpus:
+        from agentgym.tasks.search.files import documents_of_file
+
+        return documents_of_file(corpus)
+    return iter(world_of(corpus).documents)

@@ -10,7 +10,8 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from agentgym.tasks.sql.domains import ColumnDecl, Role, TableDecl, load_domain, read_data
+from agentgym.tasks.data_files import read_data
+from agentgym.tasks.sql.domains import ColumnDecl, Role, TableDecl, load_domain
 from agentgym.tools.database.schema import Column, DatabaseSpec, ForeignKey, Table, Value
 
 _UNUSED_PARENTS = 0.15
@@ -68,7 +69,7 @@ def _categories(spec: Mapping[str, Any], rng: Random) -> list[str]:
 
 
 def _words(spec: Mapping[str, Any]) -> list[str]:
-    return spec["of"] if "of" in spec else read_data("_pools")[spec["pool"]]
+    return spec["of"] if "of" in spec else read_data("sql", "_pools")[spec["pool"]]
 
 
 def _unique(spec: Mapping[str, Any], rows: int, rng: Random) -> list[str]:
@@ -79,7 +80,7 @@ def _unique(spec: Mapping[str, Any], rows: int, rng: Random) -> list[str]:
         return list(texts)
     if "parts" not in spec:
         return rng.sample(_words(spec), rows)
-    pools = [part if isinstance(part, list) else read_data("_pools")[part] for part in spec["parts"]]
+    pools = [part if isinstance(part, list) else read_data("sql", "_pools")[part] for part in spec["parts"]]
     return [" ".join(words) for words in rng.sample(list(product(*pools)), rows)]
 
 

@@ -12,14 +12,11 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
 from agentgym.base.choices import some_of
+from agentgym.tasks.data_files import read_data
 
 HELD_OUT = ("bike_share", "satellites", "wines", "zoo")
 """Domains that appear in the split `test_unseen` and in no other."""
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Role(StrEnum):
@@ -204,15 +201,8 @@ def domain_names() -> tuple[str, ...]:
 def load_domain(name: str) -> Domain:
     """Return the domain called `name`. Raises `UsageError`, listing the existing domains, for an unknown name."""
     some_of("domain", name, domain_names())
-    declared = read_data(name)
+    declared = read_data("sql", name)
     return Domain(name, tuple(_table(table, spec) for table, spec in declared.items()))
-
-
-@cache
-def read_data(name: str) -> dict[str, Any]:
-    """Return the content of the data file `name`.yaml."""
-    text = files("agentgym.tasks.sql").joinpath("data", f"{name}.yaml").read_text(encoding="utf-8")
-    return yaml.load(text, Loader=_LOADER)
 
 
 def _table(name: str, spec: Mapping[str, Any]) -> TableDecl:

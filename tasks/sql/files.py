@@ -19,9 +19,8 @@ from agentgym.base.choices import one_of
 from agentgym.base.errors import TaskError, UsageError
 from agentgym.core.task import TEST, TEST_UNSEEN, TRAIN, VALIDATION, Task, TaskList, split_of
 from agentgym.core.task_files import LeftOut, Quarantine, Unusable, Why, counted
-from agentgym.tasks.read_tasks import ReadTask, read_tasks
+from agentgym.tasks.read_tasks import ReadTask, Splitter, named_split, read_tasks, refuse_empty
 from agentgym.tasks.records import NoEntries, Record, existing, files_in, read_records
-from agentgym.tasks.splitting import Splitter, named_split, refuse_empty
 from agentgym.tasks.sql.database import ENGINE_KEY
 from agentgym.tasks.sql.golds import DEGENERATE as DEGENERATE_GOLD
 from agentgym.tasks.sql.golds import Gold, faults

@@ -16,8 +16,7 @@ from agentgym import procedural
 from agentgym.procedural import Families
 from agentgym.tasks.sql.conditions import Condition, literal
 from agentgym.tasks.sql.domains import ColumnDecl, Link, TableDecl
-from agentgym.tasks.sql.scene import SQLScene
-from agentgym.tasks.sql.world import SQLWorld
+from agentgym.tasks.sql.scene import SQLScene, SQLWorld
 
 MAX_ROWS = 40
 """Maximum number of rows in the result of a question: nobody asks for a list too long to read."""

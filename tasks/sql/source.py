@@ -19,8 +19,7 @@ from agentgym.tasks.sql.database import ENGINE_KEY, database_for
 from agentgym.tasks.sql.domains import HELD_OUT, domain_names
 from agentgym.tasks.sql.families import basic, filtering, group, join, nested, relate, steps, window
 from agentgym.tasks.sql.questions import FAMILIES, Family, SQLDraft, is_good, run_steps, to_sqlite, what_counts
-from agentgym.tasks.sql.scene import SQLScene
-from agentgym.tasks.sql.world import open_world
+from agentgym.tasks.sql.scene import SQLScene, open_world
 from agentgym.tools.database import ENGINES
 from agentgym.tools.database.schema import DatabaseSpec
 

@@ -152,32 +152,6 @@ def from_task(task: Task) -> Instance:
         raise UsageError(f"task {task.id!r} does not come from an instance: {error}") from error
 
 
-def to_swebench(instance: Instance) -> dict[str, Any]:
-    """Return the instance under SWE-bench's field names, its test lists as JSON strings as there.
-
-    Without a `test_patch`, which SWE-bench uses to add hidden tests, their texts are in `test_files`.
-    """
-    row: dict[str, Any] = {
-        "instance_id": instance.id,
-        "repo": instance.repo,
-        "base_commit": instance.base_ref,
-        "patch": instance.gold_patch,
-        "test_patch": instance.test_patch,
-        "problem_statement": instance.prompt,
-        "hints_text": instance.hints,
-        "created_at": str(instance.meta.get("created_at", "")),
-        "version": str(instance.meta.get("version", "")),
-        "FAIL_TO_PASS": json.dumps(list(instance.fail_to_pass)),
-        "PASS_TO_PASS": json.dumps(list(instance.pass_to_pass)),
-        "environment_setup_commit": str(instance.meta.get("environment_setup_commit", instance.base_ref)),
-    }
-    if instance.image is not None:
-        row["image_name"] = instance.image
-    if instance.test_files and not instance.test_patch:
-        row["test_files"] = dict(instance.test_files)
-    return row
-
-
 def _read_line(where: str, line: str) -> Instance:
     try:
         data = json.loads(line)

@@ -126,7 +126,6 @@ def _archive_files(path: Path) -> Iterator[tuple[str, bytes]]:
                 name = PurePosixPath(member.name).as_posix()
                 if not member.isreg() or member.size > MAX_FILE_BYTES or not _is_relevant(name):
                     continue
-                tarfile.data_filter(member, "/nowhere")
                 file = archive.extractfile(member)
                 if file is not None:
                     yield name, file.read()

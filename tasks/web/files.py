@@ -15,9 +15,8 @@ from typing import Any
 from agentgym.base.choices import one_of
 from agentgym.core.task import TEST, Task, TaskList
 from agentgym.core.task_files import LeftOut, Quarantine, Unusable, Why
-from agentgym.tasks.read_tasks import read_tasks
+from agentgym.tasks.read_tasks import SPLITS, read_tasks, refuse_empty
 from agentgym.tasks.records import Record, existing, read_records, whole_object
-from agentgym.tasks.splitting import SPLITS, refuse_empty
 from agentgym.tasks.web.addresses import SiteAddresses, origins
 
 _LOCATOR = re.compile(

@@ -29,3 +29,11 @@ def test_control_characters_of_models_are_not_printed():
         assert not any(ord(c) in range(0x7F, 0xA0) or (c < " " and c != "\n") for c in text)
         text.encode()
     assert plain("Zoë\tsaid\n“hi” 🙂") == "Zoë\tsaid\n“hi” 🙂"
+
+
+def test_a_turn_that_was_cut_off_names_the_limit():
+    where = Console(file=io.StringIO(), width=100, color_system=None)
+    turns = [Turn("I was", [], {}, 0.0, finish=finish) for finish in ("length", "time", "stop")]
+    print_trajectory(Trajectory("i", "guess", "t", "h", 3, "p", [], turns=turns), where)
+    labels = [line for line in where.file.getvalue().split("\n") if line.startswith("turn")]  # type: ignore[attr-defined]
+    assert ["token limit" in labels[1], "time limit" in labels[2], "cut off" in labels[3]] == [True, True, False]

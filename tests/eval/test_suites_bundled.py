@@ -8,8 +8,8 @@ from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.eval.suites import bundled_suites, load_suite
 from agentgym.eval.suites.pins import pin_file_of
 from agentgym.eval.suites.validation import ValidationReport, compare_tasks, entry_sets, play_gold
+from agentgym.tasks import SUITES
 from agentgym.tasks.miniwob_pages import MINIWOB_PAGES
-from agentgym.tasks.suite_files import SUITES
 
 PUBLIC = {"2wiki", "gsm8k", "humaneval", "mbpp", "quixbugs", "spider"}
 MINIWOB = "agentgym.envs.web:MiniWoBEnv"

@@ -29,10 +29,8 @@ from agentgym.core.messages import text_of
 from agentgym.core.policy import Script
 from agentgym.core.trajectory import Trajectory, read_jsonl
 from agentgym.interop.episodes import CalledEpisode
-from agentgym.tools.mcp_server.choosing import Choice
-from agentgym.tools.mcp_server.content import prompt_messages
-from agentgym.tools.mcp_server.hosting import Hosting
-from agentgym.tools.mcp_server.server import OPENING_URI, RESULT_URI, make_server
+from agentgym.tools.mcp_server.hosting import Choice, Hosting
+from agentgym.tools.mcp_server.server import OPENING_URI, RESULT_URI, make_server, prompt_messages
 from tests.doc_blocks import ROOT
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.peers import together

@@ -10,10 +10,8 @@ import pytest
 
 from agentgym.base.errors import BrokenTask, InfrastructureError, NoSolution, UsageError
 from agentgym.core.messages import ToolCall
-from agentgym.envs.webarena import WebArenaEnv
-from agentgym.envs.webarena.env import judge, solve
-from agentgym.tasks.webarena import WebArenaTasks, entry_of
-from agentgym.tasks.webarena.package import data_set
+from agentgym.envs.webarena import WebArenaEnv, judge, solve
+from agentgym.tasks.webarena import WebArenaTasks, data_set, entry_of
 from tests.browsers import Site, need_browser
 from tests.interop.arena import BUY, PRICE, SHOW, entry, open_shop, request_rule, response_rule, write
 from tests.interop.theirs import failed_checks, imported

@@ -19,8 +19,7 @@ from agentgym.tasks.search.world import open_world as open_search_world
 from agentgym.tasks.sql.domains import ColumnDecl, domain_names
 from agentgym.tasks.sql.questions import FAMILIES as SQL
 from agentgym.tasks.sql.questions import SQLDraft
-from agentgym.tasks.sql.scene import SQLScene
-from agentgym.tasks.sql.world import open_world
+from agentgym.tasks.sql.scene import SQLScene, open_world
 
 pytestmark = pytest.mark.nightly
 

@@ -312,10 +312,6 @@ class SimulatedIndex:
     def __len__(self) -> int:
         return len(self.inner)
 
-    def set_progress(self, step: float) -> None:
-        """Set the training step, for all users of this object."""
-        self.step = step
-
     def at(self, step: float | None = None, *, background: str = "", truths: Sequence[str] = ()) -> SimulatedIndex:
         """Return a copy of this index fixed at a step.
 

@@ -34,8 +34,7 @@ from agentgym.tools.index.asking import IndexServing, RetrieveRequest, parse_ope
 from agentgym.tools.index.base import Document, Filters, Index, NoSuchDocument, Span
 from agentgym.tools.index.client import SERVICE, contents_of
 from agentgym.tools.index.store import open_index
-from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, in_pieces
-from agentgym.tools.serving.bodies import parse_object, read_body
+from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, in_pieces, parse_object, read_body
 from agentgym.tools.serving.running import run_server
 from agentgym.tools.serving.turns import Turns
 

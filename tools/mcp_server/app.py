@@ -16,8 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from agentgym.tools.mcp_server.hosting import Hosting
 from agentgym.tools.mcp_server.server import make_server
-from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer
-from agentgym.tools.serving.bodies import read_body
+from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, read_body
 from agentgym.tools.serving.running import BODY_BYTES
 
 PATH = "/mcp"

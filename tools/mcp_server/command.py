@@ -34,8 +34,7 @@ class McpRequest:
 def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_token: bool) -> None:
     """Serve over the standard streams, or over HTTP until a signal."""
     from agentgym.core.making import make_env
-    from agentgym.tools.mcp_server.choosing import Choice
-    from agentgym.tools.mcp_server.hosting import Hosting
+    from agentgym.tools.mcp_server.hosting import Choice, Hosting
 
     if len(request.envs) != 1:
         raise UsageError("--mcp serves one environment: MCP clients cannot choose")
@@ -51,7 +50,7 @@ def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_to
     hosting = Hosting(request.envs[0], settings, choice, request.out, sessions, request.request_s, request.idle_s)
     with nullcontext() if request.out is None else recorded(request.out, seed=request.seed):
         if request.is_stdio:
-            from agentgym.tools.mcp_server.stdio import serve_stdio
+            from agentgym.tools.mcp_server.server import serve_stdio
 
             serve_stdio(hosting)
         else:

@@ -1,20 +1,27 @@
-"""The MCP server of an environment: tools, the opening as a prompt and a resource, and the result as a resource."""
+"""The MCP server of an environment: tools, the opening as a prompt and a resource, and the result as a resource.
+
+It runs over the standard streams of this process, or in the web application (`app.py`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import os
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from typing import Any, TypeVar
 
 import anyio
 from gymnasium.error import ResetNeeded
 from mcp import types  # pyright: ignore[reportMissingImports]
 from mcp.server.lowlevel import Server  # pyright: ignore[reportMissingImports]
+from mcp.server.stdio import stdio_server  # pyright: ignore[reportMissingImports]
 from mcp.shared.exceptions import McpError  # pyright: ignore[reportMissingImports]
 from pydantic import AnyUrl
 
@@ -27,7 +34,6 @@ from agentgym.core.foreign import describe, ends_work, running_task
 from agentgym.core.messages import Message, text_of
 from agentgym.interop.episodes import RecordedEpisode
 from agentgym.rollout.limits import within
-from agentgym.tools.mcp_server.content import prompt_messages, result_blocks
 from agentgym.tools.mcp_server.hosting import Hosting
 
 _T = TypeVar("_T")
@@ -295,3 +301,55 @@ def _resource(uri: str) -> types.Resource:
 def _unknown(kind: str, name: str, names: list[str]) -> McpError:
     message = f"there is no {kind} {name!r}; there is: {', '.join(names)}"
     return McpError(types.ErrorData(code=types.INVALID_PARAMS, message=message))
+
+
+def blocks_of(message: Mapping[str, Any]) -> list[types.ContentBlock]:
+    """Return a message's text and pictures (PNG)."""
+    content = message.get("content") or ""
+    if not isinstance(content, list):
+        return [_text(text_of(message))]
+    return [_block(block) for block in content if block.get("type") == "text" or block.get("base64")]
+
+
+def result_blocks(messages: Iterable[Mapping[str, Any]]) -> list[types.ContentBlock]:
+    """Return the content that a policy reads after a call: the result, and any other messages."""
+    return [block for message in messages for block in blocks_of(message)]
+
+
+def prompt_messages(opening: Sequence[Message]) -> list[types.PromptMessage]:
+    """Return opening messages as an MCP prompt, which has only user and assistant roles.
+
+    Each content block becomes its own message.
+    """
+    return [
+        types.PromptMessage(role="assistant" if message.get("role") == "assistant" else "user", content=block)
+        for message in opening
+        for block in blocks_of(message)
+    ]
+
+
+def _block(block: Mapping[str, Any]) -> types.ContentBlock:
+    if block.get("type") == "text":
+        return _text(str(block.get("text") or ""))
+    return types.ImageContent(type="image", data=block["base64"], mimeType="image/png")
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)
+
+
+def serve_stdio(hosting: Hosting) -> None:
+    """Serve until the client closes the input. Anything that an environment prints goes to stderr."""
+    anyio.run(_serve, hosting)
+
+
+async def _serve(hosting: Hosting) -> None:
+    # The client reads every line of the output as a message, so nothing else may write there.
+    out = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    with os.fdopen(out, "wb") as raw:
+        output = anyio.wrap_file(TextIOWrapper(raw, encoding="utf-8"))
+        async with stdio_server(stdout=output) as (incoming, outgoing):
+            server = make_server(hosting)
+            await server.run(incoming, outgoing, server.create_initialization_options())

@@ -32,8 +32,7 @@ from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.backend import Protection, Threat
 from agentgym.tools.sandbox.leases import LeaseBusy, LeasedSandbox, Leases, NoSuchLease, TooManyForClient
 from agentgym.tools.sandbox.spec import SandboxLimits, SandboxSpec, SandboxTier
-from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, in_pieces
-from agentgym.tools.serving.bodies import read_body, read_object
+from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer, in_pieces, read_body, read_object
 from agentgym.tools.serving.turns import Turns
 
 _SLACK_BYTES = 1 << 16

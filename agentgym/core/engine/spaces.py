@@ -138,6 +138,17 @@ def finished(action: Action, reason: object, tokens: int | None = None) -> Actio
     return {**message, "finish_reason": "length"} | ({} if tokens is None else {"completion_tokens": tokens})
 
 
+def as_played(action: Action | None, finish: Finish | None, span: tuple[int, int] | None) -> Action | None:
+    """Return the action of a turn as an environment plays it: marked as cut off if it reached its token limit.
+
+    Args:
+        action: The action, if the policy answered.
+        finish: How the turn ended.
+        span: Position of the turn's tokens, `[start, end)`.
+    """
+    return None if action is None else finished(action, finish, None if span is None else span[1] - span[0])
+
+
 def finish_of(action: Action | None) -> Finish | None:
     """Return how a turn ended, as an assistant message's `finish_reason` says; `None` without a turn."""
     if action is None:

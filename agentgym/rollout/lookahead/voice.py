@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from agentgym.core.dialects import get_dialect
 from agentgym.core.endings import Reason
-from agentgym.core.engine.spaces import Action, Finish, finished, text_in
+from agentgym.core.engine.spaces import Action, Finish, as_played, text_in
 from agentgym.core.messages import Message, user
 from agentgym.core.policy import ChatPolicy, EndEpisode, Past, Player, ResumablePolicy, Seat, TokenPolicy
 from agentgym.core.trajectory import Tokens
@@ -70,9 +70,7 @@ class TurnSample:
     @property
     def move(self) -> Action | None:
         """The action as an environment plays it (`Turn.move`)."""
-        if self.action is None:
-            return None
-        return finished(self.action, self.finish, None if self.span is None else self.span[1] - self.span[0])
+        return as_played(self.action, self.finish, self.span)
 
 
 class TokenVoice:

@@ -3,68 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-_ICONS = {
-    ".alink": ("link", ""),
-    ".trash": ("button", "Delete"),
-    ".star": ("button", "Star"),
-    "#open-search": ("button", "Search"),
-    "#search-cancel, #close-email, #close-reply, #close-forward": ("button", "Back"),
-    "#send-reply, #send-forward": ("button", "Send"),
-    ".email-reply": ("button", "Reply"),
-    ".email-forward": ("button", "Forward"),
-    "input.forward-sender": ("textbox", "to"),
-    "#area > textarea": ("textbox", "text area"),
-    "#reply-text, #forward-text": ("textbox", "message"),
-    ".controls .reply": ("button", "Reply"),
-    ".controls .retweet": ("button", "Retweet"),
-    ".controls .like": ("button", "Like"),
-    ".controls span.share": ("button", "Share"),
-    ".controls .more": ("button", "More"),
-    ".controls li": ("button", ""),
-    "#contact a": ("link", ""),
-    ".food-order .add": ("button", "+"),
-    ".food-order .remove": ("button", "-"),
-    "#area .color, #area > span[data-color]": ("button", "$look"),
-    ".ui-slider": ("group", "track $place"),
-    ".ui-slider-handle": ("slider", "handle $place"),
-    ".ui-spinner-up": ("button", "Increase"),
-    ".ui-spinner-down": ("button", "Decrease"),
-    ".ui-datepicker-prev, .ui-datepicker-next": ("button", ""),
-    ".ui-submit, #area .final": ("button", ""),
-    ".filetree span.folder": ("button", "$text, folder"),
-    ".filetree span.file": ("button", "$text, file"),
-    ".ql-bold": ("button", "Bold"),
-    ".ql-italic": ("button", "Italic"),
-    ".ql-underline": ("button", "Underline"),
-    ".ql-editor": ("textbox", "text"),
-    ".ql-picker-label": ("button", "Color"),
-    ".ql-picker-item": ("button", "$look"),
-    "#area .half-hour": ("button", "$place"),
-    "#area .event": ("img", "event $text, $place"),
-    ".ui-draggable, .ui-sortable-handle": ("img", "$text, $place"),
-    ".ui-resizable-se": ("img", "handle, $place"),
-    ".ui-wrapper > textarea": ("textbox", "text area, $place"),
-    "#area svg:not(#divWheel *, .ql-toolbar *) :is(circle, rect, ellipse, polygon, line, text, path)": (
-        "img",
-        "$shape",
-    ),
-    "#divWheel text": ("button", ""),
-    "svg .plot-point": ("button", "$shape"),
-    "#area canvas": ("img", "$drawing"),
-    "#area aside img": ("img", "$pattern"),
-    "#touch-area": ("img", "area $place"),
-    ".addition-block": ("img", "block"),
-    "#query .cc": ("img", "$look"),
-    "#query .ui-icon, #menu .ui-icon:not(.ui-menu-icon)": ("img", "$icon"),
-    "#button-1": ("button", "blue"),
-    "#button-2": ("button", "red"),
-    "#button-3": ("button", "green"),
-    "#button-4": ("button", "yellow"),
-    "#area:has(#button-1)": ("group", "$lit"),
-}
-"""Role and name by selector; an empty name means the element's own text. The script below fills in `$...`."""
+from agentgym.base import yaml12
 
+_ICONS: dict[str, list[str]] = yaml12.read(Path(__file__).parent / "data" / "icons.yaml", "the icons")
+"""Role and name by selector."""
 _TOGGLES = ".controls span, .star, .odd, .even, .ql-bold, .ql-italic, .ql-underline, #area > span[data-color]"
 _ON = ".active, .clicked, .ql-active, .selected"
 """Selectors of buttons that stay pressed, and of those that are pressed."""

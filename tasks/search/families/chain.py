@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Entity, answers_for
-from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family, noun
+from agentgym.tasks.search.questions import Feature, QuestionDraft, QuestionScene, family, noun
 
 _ANYBODY = ("birth_place", "birth_date", "university", "hobby", "death_date", "occupation")
 _MAKER = ("birth_place", "birth_date", "university", "hobby", "death_date")

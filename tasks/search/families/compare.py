@@ -7,8 +7,7 @@ from typing import Any
 
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Count, Entity, answers_for, answers_for_number, enumeration, year_of
-from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family
+from agentgym.tasks.search.questions import Feature, QuestionDraft, QuestionScene, family
 
 _CREATIONS = ("novel", "film", "painting", "song")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Count, Entity, answers_for, answers_for_number
-from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family
+from agentgym.tasks.search.questions import Feature, QuestionDraft, QuestionScene, family
 
 _MOST = 8
 """Longest list whose members have to be looked up one by one."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Count, answers_for, answers_for_number, say
-from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.pages.page import with_article
-from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family
+from agentgym.tasks.search.pages import with_article
+from agentgym.tasks.search.questions import Feature, QuestionDraft, QuestionScene, family
 
 
 @family(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agentgym.tasks.search.entities import answers_for, answers_for_number
-from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family
+from agentgym.tasks.search.questions import Feature, QuestionDraft, QuestionScene, family
 
 _PHRASINGS = ("{ask}", "I'd like to know this: {ask}", "Can you find this out for me? {ask}")
 _PLAIN = ("{ask}", "Look this up: {ask}", "Answer with what the encyclopedia says. {ask}")

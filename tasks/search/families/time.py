@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Entity, Term, answers_for, answers_for_number, year_of
-from agentgym.tasks.search.features import Feature
-from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family, noun
+from agentgym.tasks.search.questions import Feature, QuestionDraft, QuestionScene, family, noun
 
 _OFFICES = {
     "mayor": ("settlement", "mayors"),

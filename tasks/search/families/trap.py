@@ -6,10 +6,9 @@ from agentgym.procedural import NoFit
 from agentgym.tasks.search.building.world import last_year
 from agentgym.tasks.search.entities import Entity, answers_for
 from agentgym.tasks.search.families.chain import follow
-from agentgym.tasks.search.features import Feature
 from agentgym.tasks.search.notes import NotePage
-from agentgym.tasks.search.questions import QuestionDraft, QuestionScene, family, noun
-from agentgym.tasks.search.relations.catalog import RELATIONS
+from agentgym.tasks.search.questions import Feature, QuestionDraft, QuestionScene, family, noun
+from agentgym.tasks.search.relations import RELATIONS
 from agentgym.tasks.search.vocabulary import PRESENT
 
 _PHRASINGS = ("{ask}", "Please look carefully: {ask}", "What does the encyclopedia say? {ask}")

@@ -7,7 +7,7 @@ from agentgym.tasks.web.checks import check, exists
 from agentgym.tasks.web.family import WebDraft, WebScene, family
 from agentgym.tasks.web.plan import accept, button, choose, fill, link, number, select
 from agentgym.tasks.web.shop.steps import Item, open_product, products
-from agentgym.tasks.web.sites.shop.fill import stock_list
+from agentgym.tasks.web.sites.shop.fill import LISTED
 
 _REVIEWS = (
     ("Just right", "I use it every day and it still looks new."),
@@ -112,7 +112,7 @@ def send_back(scene: WebScene) -> WebDraft:
         "WHERE order_id = ? AND name = ?",
         *(line["order_id"], line["name"]),
     )
-    quantity, reason = scene.rng.randint(1, line["quantity"]), scene.choice(stock_list()["return_reasons"])
+    quantity, reason = scene.rng.randint(1, line["quantity"]), scene.choice(LISTED["return_reasons"])
     newer = scene.value(
         "SELECT count(*) FROM orders AS o, orders AS this WHERE this.id = ? AND (o.placed_at, o.id) > "
         "(this.placed_at, this.id)",

@@ -16,8 +16,7 @@ from starlette.types import Receive, Scope, Send
 from agentgym.tasks.web.sites.episode import EPISODE_HEADER, SiteEpisode
 from agentgym.tasks.web.sites.forms import SiteForm, clean
 from agentgym.tasks.web.sites.pages import ASSETS, asset
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Route
+from agentgym.tasks.web.sites.site import Route, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 BODY_MOST = 256 * 1024

@@ -11,22 +11,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib import import_module
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from agentgym.base.errors import UsageError
-from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.words import SiteWords
+
+
+@dataclass(frozen=True)
+class SiteReply:
+    """The answer of a page: HTML, or an address to go to next."""
+
+    body: str = ""
+    status: int = 200
+    location: str | None = None
+    notice: str | None = None
+    """Shown once, on the next page."""
+
 
 Handler = Callable[..., SiteReply]
 """A page: called with the `Visit` and the path's parameters by name."""
 
 SITE_MODULES = {
-    "shop": "agentgym.tasks.web.sites.shop.site",
-    "forum": "agentgym.tasks.web.sites.forum.site",
-    "tracker": "agentgym.tasks.web.sites.tracker.site",
+    "shop": "agentgym.tasks.web.sites.shop",
+    "forum": "agentgym.tasks.web.sites.forum",
+    "tracker": "agentgym.tasks.web.sites.tracker",
     "mail": "agentgym.tasks.web.sites.mail.site",
-    "admin": "agentgym.tasks.web.sites.admin.site",
+    "admin": "agentgym.tasks.web.sites.admin",
     "calendar": "agentgym.tasks.web.sites.calendar.site",
 }
 """The module of each site, which defines it as `SITE`."""
@@ -121,8 +133,6 @@ class Site:
 
     name: str
     title: str
-    schema: str
-    """SQL that creates the tables."""
     fill: Callable[[Build], None]
     routes: Routes
     context: Callable[[Any], Mapping[str, Any]] = lambda visit: {}
@@ -134,6 +144,11 @@ class Site:
     def host(self) -> str:
         """The host name that browsers request."""
         return f"{self.name}.test"
+
+    @property
+    def schema(self) -> str:
+        """The SQL that creates the tables."""
+        return (Path(__file__).parent / self.name / "data" / "schema.sql").read_text(encoding="utf-8")
 
 
 def clock_of(seed: int) -> datetime:

@@ -11,8 +11,7 @@ from urllib.parse import urlencode
 
 from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.pages import render
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Site
+from agentgym.tasks.web.sites.site import Site, SiteReply
 
 PAGE_SIZE = 10
 

@@ -9,25 +9,18 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from random import Random
 from typing import TypeVar
 
-import yaml
-
 from agentgym.core.task import TEST, TRAIN, VALIDATION
-from agentgym.tasks.web.sites.pages import DATA
+from agentgym.tasks.data_files import read_data
 
 _KINDS = ("Street", "Street", "Road", "Lane", "Avenue", "Row")
 _T = TypeVar("_T")
 
 
-@cache
-def _names() -> dict[str, list[str]]:
-    return yaml.safe_load((DATA / "names.yaml").read_text(encoding="utf-8"))
-
-
-CITIES: tuple[str, ...] = tuple(_names()["cities"])
+_NAMES: dict[str, list[str]] = read_data("web/sites", "names")
+CITIES = tuple(_NAMES["cities"])
 """All cities; use `SiteWords.part` of this list."""
 
 
@@ -57,7 +50,7 @@ class SiteWords:
     def __init__(self, seed: int, rng: Random):
         split = seed_split(seed)
         self.split, self._rng = split, rng
-        lists = {key: part_of(names, split) for key, names in _names().items()}
+        lists = {key: part_of(names, split) for key, names in _NAMES.items()}
         self._first, self._last = lists["first_names"], lists["last_names"]
         self._cities, self._streets = lists["cities"], lists["streets"]
         self._taken: set[str] = set()

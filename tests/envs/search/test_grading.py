@@ -14,9 +14,8 @@ from agentgym.core.rewards import OUTCOME
 from agentgym.core.task import Task
 from agentgym.envs.search.answers import abstains, contains, exact, f1, mentions, nearly, normalize, without_citations
 from agentgym.envs.search.env import decide, verdict
-from agentgym.envs.search.facts import StatedFact
 from agentgym.envs.search.judging import brings_news, shows_answer, worth
-from agentgym.envs.search.ledger import Ledger
+from agentgym.envs.search.ledger import Ledger, StatedFact
 from agentgym.tools.index import Hit
 
 NORMALIZED = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym.envs.sql.linking import linking
-from agentgym.envs.sql.references import Schema, references
+from agentgym.envs.sql.references import Schema, linking, references
 
 SCHEMA = Schema({"t": ["a", "b", "c", "count", "t"], "u": ["id", "a", "d"], "other table": ["z"]})
 

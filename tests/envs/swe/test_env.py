@@ -15,7 +15,6 @@ from agentgym.core.messages import ToolCall, text_of
 from agentgym.core.policy import solution_player
 from agentgym.envs.swe import SWEEnv, Tier
 from agentgym.envs.swe.building.sandbox_runner import SandboxRunner
-from agentgym.envs.swe.false_positives import false_accusations
 from agentgym.envs.swe.grading import SWEGrader
 from agentgym.envs.swe.judge import Manner
 from agentgym.envs.swe.options import WORK_LIMITS
@@ -24,6 +23,7 @@ from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.sandbox import Sandbox
+from tests.envs.swe.false_positives import false_accusations
 from tests.rows import each_row
 from tests.swe_cases import CHEATS, FILES, INSTANCE, MENDED, REPOSITORY, write_tasks
 

@@ -8,9 +8,9 @@ import pytest
 
 from agentgym.base.errors import TaskError
 from agentgym.core.messages import ToolCall
+from agentgym.envs.web.acting import show_view
 from agentgym.envs.web.demonstration import CLICK, TYPE, Act, action_reward, rouge_l
 from agentgym.envs.web.env import act_of, act_shown, answers_agree, call_for, progress
-from agentgym.envs.web.observing import show_view
 from agentgym.tools.browser import View, ViewNode
 
 VIEW = View(

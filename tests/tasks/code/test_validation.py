@@ -14,9 +14,8 @@ import pytest
 
 from agentgym.core.task import Task, iterate
 from agentgym.tasks.code import FAMILIES, CodeTasks, TaskKind
-from agentgym.tasks.code.cases import KILLS, Trial
+from agentgym.tasks.code.cases import KILLS, Trial, load, outcomes, output_of
 from agentgym.tasks.code.families import Function
-from agentgym.tasks.code.running import load, outcomes, output_of
 from tests.refusals import sampled
 
 ANSWERS = [name for name, family in FAMILIES.items() if family.kind in (TaskKind.VALUE, TaskKind.PREDICT)]

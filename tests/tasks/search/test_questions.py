@@ -11,9 +11,9 @@ import pytest
 
 from agentgym.core.task import Task, iterate
 from agentgym.tasks.search import FAMILIES, SearchTasks
-from agentgym.tasks.search.corpus import world_of
-from agentgym.tasks.search.features import Feature
 from agentgym.tasks.search.names import SPLITS
+from agentgym.tasks.search.questions import Feature
+from agentgym.tasks.search.world import world_of
 from agentgym.tools.index import Index, build_index
 from tests.refusals import sampled
 

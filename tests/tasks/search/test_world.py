@@ -9,8 +9,9 @@ import pytest
 
 from agentgym.tasks.search.entities import say
 from agentgym.tasks.search.names import SPLITS, letters
-from agentgym.tasks.search.relations.catalog import stated
-from agentgym.tasks.search.world import SearchWorld, section_for
+from agentgym.tasks.search.pages import section_for
+from agentgym.tasks.search.relations import stated
+from agentgym.tasks.search.world import SearchWorld
 
 SMALL = 2_000
 WORD = re.compile(r"[^\W\d_]+")

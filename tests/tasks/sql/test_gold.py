@@ -14,7 +14,7 @@ import pytest
 from agentgym.core.task import Task, iterate
 from agentgym.tasks.sql import SQLTasks, database_for
 from agentgym.tasks.sql.questions import MAX_ROWS, to_sqlite
-from agentgym.tasks.sql.world import open_world
+from agentgym.tasks.sql.scene import open_world
 from tests.refusals import sampled
 
 

@@ -18,7 +18,6 @@ from agentgym.tasks.swe.instance import (
     Instance,
     from_task,
     read_instances,
-    to_swebench,
     to_task,
     write_instances,
 )
@@ -139,14 +138,6 @@ def test_invalid_fields_of_an_instance_are_refused_with_their_line(tmp_path, cha
     (tmp_path / "x.jsonl").write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(UsageError, match=rf"x\.jsonl:2: .*{reason}"):
         read_instances(tmp_path / "x.jsonl")
-
-
-def test_export_to_swe_bench_reads_back():
-    row = to_swebench(FULL)
-    assert json.loads(row["FAIL_TO_PASS"]) == ["tests/test_a.py::test"]
-    back = read_row(row, "swe-bench")
-    same = ("id", "repo", "base_ref", "prompt", "gold_patch", "test_patch", "fail_to_pass", "pass_to_pass", "hints")
-    assert [getattr(back, name) for name in same] == [getattr(FULL, name) for name in same]
 
 
 def test_swe_bench_rows_are_corrected():

@@ -79,7 +79,7 @@ def test_the_scheduled_part_is_replaced(inner: Index):
 
 def test_the_same_seed_query_and_step_give_the_same_hits(inner: Index):
     first, second = (SimulatedIndex(inner, seed=7) for _ in range(2))
-    first.set_progress(150)
+    first.step = 150
     first.search("University of Corvale", 10)
     expected = [first.search(f"born in {town}", 5) for town in TOWNS]
     assert second.at(150).search_many([f"born in {town}" for town in TOWNS], 5) == expected

@@ -22,8 +22,11 @@ from starlette.routing import Route  # noqa: E402
 from agentgym.core.engine.threads import blocking  # noqa: E402
 from agentgym.interop.bodies import while_connected  # noqa: E402
 from agentgym.tools.serving import running as module  # noqa: E402
-from agentgym.tools.serving.answers import HANDLERS, in_pieces  # noqa: E402
-from agentgym.tools.serving.bodies import read_body  # noqa: E402
+from agentgym.tools.serving.answers import (  # noqa: E402
+    HANDLERS,
+    in_pieces,
+    read_body,
+)
 from tests.rows import each_row  # noqa: E402
 from tests.serving_cases import HANG_S, all_of, raw, running, until  # noqa: E402
 

@@ -14,7 +14,7 @@ from agentgym.core.engine.steps import Solution
 from agentgym.core.messages import ToolCall
 from agentgym.tools.browser import View, ViewNode
 
-_MODULES = ("choosing", "clicking", "dragging", "editing", "forms", "mail", "pointing", "reading", "social")
+_MODULES = ("choosing", "clicking", "dragging", "forms", "messages", "pointing", "reading")
 _PLACE = re.compile(r"(\d+)x(\d+) at (-?\d+),(-?\d+)$")
 
 

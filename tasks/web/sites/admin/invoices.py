@@ -5,8 +5,7 @@ from __future__ import annotations
 from agentgym.tasks.web.sites.admin.fill import INVOICE_STATUS, METHODS
 from agentgym.tasks.web.sites.admin.tables import Row, back_to, chosen_rows, export, filtered, note, ordered, pairs
 from agentgym.tasks.web.sites.forms import SiteForm
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()

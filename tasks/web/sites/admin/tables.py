@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
 from agentgym.tasks.web.sites.office import fold, same_site
-from agentgym.tasks.web.sites.reply import SiteReply
+from agentgym.tasks.web.sites.site import SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 Row = sqlite3.Row

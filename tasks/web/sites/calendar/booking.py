@@ -22,8 +22,7 @@ from agentgym.tasks.web.sites.calendar.store import (
 )
 from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.office import fold, same_site
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()

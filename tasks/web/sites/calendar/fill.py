@@ -10,25 +10,6 @@ from agentgym.tasks.web.sites.site import Build
 
 TEAMS = ("Sales", "Design", "Finance", "Support", "Engineering")
 REPEATS = {"once": "Once", "day": "Every working day", "week": "Every week", "fortnight": "Every two weeks"}
-SCHEMA = """
-CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, email TEXT NOT NULL UNIQUE, team TEXT NOT NULL);
-CREATE TABLE account (id INTEGER PRIMARY KEY, person INTEGER NOT NULL REFERENCES people(id));
-CREATE TABLE rooms (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, floor INTEGER NOT NULL, seats INTEGER NOT NULL,
-    screen INTEGER NOT NULL, video INTEGER NOT NULL
-);
-CREATE TABLE series (id INTEGER PRIMARY KEY, every TEXT NOT NULL, times INTEGER NOT NULL);
-CREATE TABLE bookings (
-    id INTEGER PRIMARY KEY, title TEXT NOT NULL, room INTEGER NOT NULL REFERENCES rooms(id),
-    organiser INTEGER NOT NULL REFERENCES people(id), day TEXT NOT NULL, starts TEXT NOT NULL, ends TEXT NOT NULL,
-    note TEXT NOT NULL DEFAULT '', series INTEGER REFERENCES series(id)
-);
-CREATE TABLE attendees (
-    booking INTEGER NOT NULL REFERENCES bookings(id) ON DELETE CASCADE,
-    person INTEGER NOT NULL REFERENCES people(id), answer TEXT NOT NULL DEFAULT 'open', PRIMARY KEY (booking, person)
-);
-CREATE INDEX bookings_by_day ON bookings(day, room)
-"""
 ROOM_NAMES = (
     "Amsterdam", "Atlas", "Aurora", "Berlin", "Bern", "Blue room", "Blue lounge", "Café corner", "Cockpit", "Delta",
     "Garden room", "Harbour", "Library", "Lisbon", "Map room", "Müller hall", "North star", "Workshop A", "Workshop B",

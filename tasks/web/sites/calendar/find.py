@@ -17,8 +17,7 @@ from agentgym.tasks.web.sites.calendar.store import (
     week_of,
 )
 from agentgym.tasks.web.sites.office import fold
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()

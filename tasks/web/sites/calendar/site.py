@@ -9,12 +9,11 @@ from datetime import date, timedelta
 from typing import Any
 
 from agentgym.tasks.web.sites.calendar.booking import ROUTES as BOOKING_ROUTES
-from agentgym.tasks.web.sites.calendar.fill import SCHEMA, fill_calendar
+from agentgym.tasks.web.sites.calendar.fill import fill_calendar
 from agentgym.tasks.web.sites.calendar.find import ROUTES as FIND_ROUTES
 from agentgym.tasks.web.sites.calendar.store import asked_day, me, of_person, week_of, weeks_of_month
 from agentgym.tasks.web.sites.office import MONTHS, WEEKDAYS, long_date
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes, Site
+from agentgym.tasks.web.sites.site import Routes, Site, SiteReply
 from agentgym.tasks.web.sites.visit import Visit
 
 ROUTES = Routes()
@@ -82,7 +81,6 @@ def _context(visit: Visit) -> dict[str, Any]:
 SITE = Site(
     name="calendar",
     title="Calendar",
-    schema=SCHEMA,
     fill=fill_calendar,
     routes=Routes([*ROUTES, *BOOKING_ROUTES, *FIND_ROUTES]),
     context=_context,

@@ -3,52 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any
 
-import yaml
-
-from agentgym.tasks.web.sites.pages import folder_of
+from agentgym.tasks.data_files import read_data
 from agentgym.tasks.web.sites.site import Build
 
-SCHEMA = """
-CREATE TABLE member (
-    id INTEGER PRIMARY KEY, username TEXT UNIQUE NOT NULL, name TEXT NOT NULL, about TEXT NOT NULL,
-    city TEXT NOT NULL, joined_on TEXT NOT NULL, email_replies INTEGER NOT NULL);
-CREATE TABLE me (member_id INTEGER PRIMARY KEY REFERENCES member);
-CREATE TABLE board (
-    id INTEGER PRIMARY KEY, slug TEXT UNIQUE NOT NULL, name TEXT NOT NULL, about TEXT NOT NULL,
-    moderator_id INTEGER NOT NULL REFERENCES member);
-CREATE TABLE thread (
-    id INTEGER PRIMARY KEY, board_id INTEGER NOT NULL REFERENCES board, title TEXT NOT NULL,
-    author_id INTEGER NOT NULL REFERENCES member, created_at TEXT NOT NULL, pinned INTEGER NOT NULL,
-    locked INTEGER NOT NULL);
-CREATE TABLE post (
-    id INTEGER PRIMARY KEY, thread_id INTEGER NOT NULL REFERENCES thread, author_id INTEGER NOT NULL REFERENCES member,
-    body TEXT NOT NULL, written_at TEXT NOT NULL, edited_at TEXT, removed INTEGER NOT NULL, others INTEGER NOT NULL);
-CREATE TABLE vote (post_id INTEGER PRIMARY KEY REFERENCES post, value INTEGER NOT NULL CHECK (value IN (-1, 1)));
-CREATE TABLE subscription (thread_id INTEGER PRIMARY KEY REFERENCES thread);
-CREATE TABLE report (
-    post_id INTEGER PRIMARY KEY REFERENCES post, reason TEXT NOT NULL, comment TEXT NOT NULL,
-    reported_at TEXT NOT NULL);
-CREATE TABLE flag (
-    post_id INTEGER PRIMARY KEY REFERENCES post, reporter_id INTEGER NOT NULL REFERENCES member, reason TEXT NOT NULL,
-    flagged_at TEXT NOT NULL, outcome TEXT NOT NULL);
-CREATE INDEX post_thread ON post (thread_id)
-"""
 REASONS = ("Spam", "Rude or hurtful", "Off topic", "Dangerous advice")
 _FLAGGED = {"Spam": "spam", "Rude or hurtful": "rude", "Off topic": "offtopic"}
 
 
-@cache
-def talk() -> dict[str, Any]:
-    """Return the content of `data/forum.yaml`."""
-    return yaml.safe_load((folder_of("forum") / "forum.yaml").read_text(encoding="utf-8"))
-
-
 def fill(build: Build) -> None:
     """Fill the forum for a seed."""
-    texts = talk()
+    texts = read_data("web/sites/forum", "forum")
     for person in build.words.people(36):
         city = build.words.city()
         build.insert(

@@ -7,8 +7,7 @@ import sqlite3
 from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.forum.read import POSTS, THREADS, find_thread, place_of
 from agentgym.tasks.web.sites.forum.write import find_post
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 routes = Routes()

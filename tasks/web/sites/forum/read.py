@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import Visit
 
 routes = Routes()

@@ -7,8 +7,7 @@ import sqlite3
 from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.forum.fill import REASONS
 from agentgym.tasks.web.sites.forum.read import POSTS, find_thread, place_of, show_thread
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 routes = Routes()

@@ -10,8 +10,7 @@ import sqlite3
 
 from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.mail.fill import DRAFTS, SENT, join_addresses
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
-from agentgym.tasks.web.sites.mail.words import (
-    AGREEING,
-    ASKING,
-    LABELS,
-    NEWSLETTER,
-    OWN_FOLDERS,
-    PLACES,
-    PROJECTS,
-    REFUSING,
-    THINGS,
-    TOPICS,
-    UNWANTED,
-    Topic,
-)
+from agentgym.tasks.data_files import read_data
 from agentgym.tasks.web.sites.office import (
     WEEKDAYS,
     Contact,
@@ -37,39 +25,7 @@ INBOX, DRAFTS, SENT, ARCHIVE, SPAM, BIN = range(1, 7)
 """Ids of the folders that every mailbox has; user-made folders follow."""
 SYSTEM_FOLDERS = ("Inbox", "Drafts", "Sent", "Archive", "Spam", "Bin")
 DOMAINS = ("northwind.test", "brightmail.test", "post.test", "kestrel.test")
-SCHEMA = """
-CREATE TABLE account (id INTEGER PRIMARY KEY, name TEXT NOT NULL, address TEXT NOT NULL);
-CREATE TABLE folders (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE COLLATE NOCASE);
-CREATE TABLE labels (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE COLLATE NOCASE);
-CREATE TABLE messages (
-    id INTEGER PRIMARY KEY, thread INTEGER NOT NULL, folder INTEGER NOT NULL REFERENCES folders(id),
-    sender_name TEXT NOT NULL, sender TEXT NOT NULL, recipients TEXT NOT NULL, cc TEXT NOT NULL DEFAULT '',
-    subject TEXT NOT NULL, body TEXT NOT NULL, sent_at TEXT NOT NULL,
-    unread INTEGER NOT NULL DEFAULT 0, starred INTEGER NOT NULL DEFAULT 0,
-    replies_to INTEGER, forwards INTEGER
-);
-CREATE TABLE attachments (
-    id INTEGER PRIMARY KEY, message INTEGER NOT NULL REFERENCES messages(id) ON DELETE CASCADE,
-    name TEXT NOT NULL, kilobytes INTEGER NOT NULL
-);
-CREATE TABLE message_labels (
-    message INTEGER NOT NULL REFERENCES messages(id) ON DELETE CASCADE,
-    label INTEGER NOT NULL REFERENCES labels(id) ON DELETE CASCADE, PRIMARY KEY (message, label)
-);
-CREATE TABLE contacts (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL, address TEXT NOT NULL UNIQUE COLLATE NOCASE,
-    phone TEXT NOT NULL DEFAULT '', company TEXT NOT NULL DEFAULT '', note TEXT NOT NULL DEFAULT ''
-);
-CREATE TABLE rules (
-    id INTEGER PRIMARY KEY, part TEXT NOT NULL, text TEXT NOT NULL, action TEXT NOT NULL,
-    folder INTEGER REFERENCES folders(id) ON DELETE CASCADE, label INTEGER REFERENCES labels(id) ON DELETE CASCADE
-);
-CREATE TABLE vacation (
-    id INTEGER PRIMARY KEY, enabled INTEGER NOT NULL, first_day TEXT NOT NULL, last_day TEXT NOT NULL,
-    subject TEXT NOT NULL, body TEXT NOT NULL, contacts_only INTEGER NOT NULL
-);
-CREATE INDEX messages_by_folder ON messages(folder, sent_at);
-"""
+_TEXTS = read_data("web/sites/mail", "mail")
 _THREADS, _NEWSLETTERS, _UNWANTED = 46, 9, 7
 _DAYS_BACK = 60
 _STRANGERS = 6
@@ -97,7 +53,7 @@ def fill_mail(build: Build) -> None:
     """Fill an empty mailbox with the messages that its owner has received and sent so far."""
     rng = build.rng
     me, *others = draw_contacts(build.words, rng, 24, DOMAINS)
-    folders, labels = rng.sample(OWN_FOLDERS, 3), rng.sample(LABELS, 4)
+    folders, labels = rng.sample(_TEXTS["own_folders"], 3), rng.sample(_TEXTS["labels"], 4)
     build.insert("account", name=me.name, address=me.address)
     for name in (*SYSTEM_FOLDERS, *folders):
         build.insert("folders", name=name)
@@ -132,11 +88,12 @@ class _Post:
         for _ in range(_NEWSLETTERS):
             company = self._rng.choice(self._companies)
             folder = self._rng.choices((INBOX, BIN), (4, 1))[0]
-            letters.append(self._bulk(NEWSLETTER, company, "news.test", folder, {"company": company}))
+            letters.append(self._bulk(_TEXTS["newsletter"], company, "news.test", folder, {"company": company}))
         for number in range(_UNWANTED):
             name = self._rng.choice(("Prize desk", "Security team", "Dr. Money"))
-            letters.append(self._bulk(UNWANTED[number % len(UNWANTED)], name, "promo.test", SPAM, {}))
-        for topic in self._rng.sample(TOPICS, 3):
+            topic = _TEXTS["unwanted"][number % len(_TEXTS["unwanted"])]
+            letters.append(self._bulk(topic, name, "promo.test", SPAM, {}))
+        for topic in self._rng.sample(_TEXTS["topics"], 3):
             letter = self._first(topic, self._me, self._rng.choice(self._others), {})
             letter.folder, letter.files = DRAFTS, ()
             letters.append(letter)
@@ -148,7 +105,7 @@ class _Post:
 
     def _thread(self, own_folders: tuple[int, ...]) -> list[_Letter]:
         sender = skewed(self._rng, self._others, 1)[0]
-        first = self._first(self._rng.choice(TOPICS), sender, self._me, {})
+        first = self._first(self._rng.choice(_TEXTS["topics"]), sender, self._me, {})
         first.folder = self._rng.choice((*[INBOX] * 12, *[ARCHIVE] * 4, BIN, *own_folders))
         if self._rng.random() < 0.35:
             strangers = [other for other in self._others if other is not sender]
@@ -163,22 +120,22 @@ class _Post:
 
     def _answer(self, last: _Letter, first: _Letter, at: datetime.datetime, mine: bool) -> _Letter:
         writer, reader = (self._me, first.sender) if mine else (first.sender, self._me)
-        text = ASKING if mine else self._rng.choice(self._rng.choice((AGREEING, REFUSING)))
+        text = _TEXTS["asking"] if mine else self._rng.choice(_TEXTS[self._rng.choice(("agreeing", "refusing"))])
         folder = SENT if mine else first.folder
         body = _signed(text, writer, reader)
         return _Letter(first.thread, writer, [reader], f"Re: {first.subject}", body, at, folder, answers=last)
 
-    def _bulk(self, topic: Topic, name: str, domain: str, folder: int, slots: dict[str, str]) -> _Letter:
+    def _bulk(self, topic: Mapping[str, Any], name: str, domain: str, folder: int, slots: dict[str, str]) -> _Letter:
         letter = self._first(topic, Contact(name, f"{local_part(name)}@{domain}", ""), self._me, slots)
         letter.folder = folder
         return letter
 
-    def _first(self, topic: Topic, sender: Contact, reader: Contact, slots: dict[str, str]) -> _Letter:
+    def _first(self, topic: Mapping[str, Any], sender: Contact, reader: Contact, slots: dict[str, str]) -> _Letter:
         self._threads += 1
         slots = self._slots() | slots
-        body = _signed(topic.body.format_map(slots), sender, reader)
-        files = tuple(name.format_map(slots) for name in topic.files)
-        subject = topic.subject.format_map(slots)
+        body = _signed(topic["body"].format_map(slots), sender, reader)
+        files = tuple(name.format_map(slots) for name in topic.get("files", ()))
+        subject = topic["subject"].format_map(slots)
         return _Letter(self._threads, sender, [reader], subject, body, self._moment(), INBOX, files)
 
     def _moment(self) -> datetime.datetime:
@@ -187,7 +144,7 @@ class _Post:
 
     def _slots(self) -> dict[str, str]:
         rng = self._rng
-        project, city = rng.choice(PROJECTS), rng.choice(self._cities)
+        project, city = rng.choice(_TEXTS["projects"]), rng.choice(self._cities)
         euros = rng.choice((rng.randrange(20, 100) * 10, rng.randrange(1000, 99_999)))
         return {
             "amount": f"{euros}.{rng.choice(('00', '00', '50', '95'))}",
@@ -198,11 +155,11 @@ class _Post:
             "date": long_date(self._now.date() + datetime.timedelta(days=rng.randrange(2, 40))),
             "hours": str(rng.randrange(2, 30)),
             "number": f"{self._now.year}-{rng.randrange(1000, 10_000)}",
-            "place": rng.choice(PLACES),
+            "place": rng.choice(_TEXTS["places"]),
             "project": project,
             "project_file": local_part(project).replace(".", "-"),
             "reference": f"{''.join(rng.choices('ABCDEFGHJKLMNPRSTUVWXYZ', k=3))}-{rng.randrange(10_000, 100_000)}",
-            "thing": rng.choice(THINGS),
+            "thing": rng.choice(_TEXTS["things"]),
             "time": f"{rng.randrange(8, 18)}:{rng.choice(('00', '15', '30', '45'))}",
             "weekday": rng.choice(WEEKDAYS[:5]),
         }

@@ -5,8 +5,7 @@ from __future__ import annotations
 from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.mail.fill import ARCHIVE, BIN, DRAFTS, INBOX, SENT
 from agentgym.tasks.web.sites.office import fold
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()

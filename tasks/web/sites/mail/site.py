@@ -11,11 +11,10 @@ from typing import Any
 
 from agentgym.tasks.web.sites.forms import SiteForm
 from agentgym.tasks.web.sites.mail.compose import ROUTES as COMPOSE_ROUTES
-from agentgym.tasks.web.sites.mail.fill import ARCHIVE, BIN, DRAFTS, INBOX, SCHEMA, SENT, SPAM, fill_mail
+from agentgym.tasks.web.sites.mail.fill import ARCHIVE, BIN, DRAFTS, INBOX, SENT, SPAM, fill_mail
 from agentgym.tasks.web.sites.mail.settings import ROUTES as SETTINGS_ROUTES
 from agentgym.tasks.web.sites.office import fold, same_site
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes, Site
+from agentgym.tasks.web.sites.site import Routes, Site, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 ROUTES = Routes()
@@ -288,7 +287,6 @@ def _context(visit: Visit) -> dict[str, Any]:
 SITE = Site(
     name="mail",
     title="Mail",
-    schema=SCHEMA,
     fill=fill_mail,
     routes=Routes([*ROUTES, *COMPOSE_ROUTES, *CONTACT_ROUTES, *SETTINGS_ROUTES]),
     context=_context,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 
 from agentgym.tasks.web.sites.forms import SiteForm
-from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.shop.browse import PRODUCTS
 from agentgym.tasks.web.sites.shop.cart import QUANTITY_MOST
-from agentgym.tasks.web.sites.shop.fill import PAYMENT, SHIPPING, STATUSES, stock_list
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.shop.fill import LISTED, PAYMENT, SHIPPING, STATUSES
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import PageProblem, Visit
 
 routes = Routes()
@@ -109,7 +108,7 @@ def _returnable(visit: Visit, number: int, variant: int) -> sqlite3.Row:
 
 
 def _return_page(visit: Visit, line: sqlite3.Row, status: int = 200) -> SiteReply:
-    return visit.page("shop/return.html", status, line=line, reasons=stock_list()["return_reasons"])
+    return visit.page("shop/return.html", status, line=line, reasons=LISTED["return_reasons"])
 
 
 @routes.post("/account/orders/{number:int}/return/{variant:int}")
@@ -117,7 +116,7 @@ def request_return(visit: Visit, number: int, variant: int) -> SiteReply:
     """Record that an article is returned."""
     line = _returnable(visit, number, variant)
     quantity = visit.form.integer("quantity", 1, line["quantity"])
-    reason = visit.form.choice("reason", stock_list()["return_reasons"])
+    reason = visit.form.choice("reason", LISTED["return_reasons"])
     comment = visit.form.text("comment", required=False, most=500)
     if not visit.form.ok:
         return _return_page(visit, line, 422)

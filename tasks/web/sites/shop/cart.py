@@ -5,10 +5,9 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from agentgym.tasks.web.sites.reply import SiteReply
 from agentgym.tasks.web.sites.shop.browse import show_product
 from agentgym.tasks.web.sites.shop.fill import PAYMENT, SHIPPING
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.visit import Visit
 
 routes = Routes()

@@ -2,49 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-import yaml
-
-from agentgym.tasks.web.sites.pages import folder_of
+from agentgym.tasks.data_files import read_data
 from agentgym.tasks.web.sites.site import Build
 
-SCHEMA = """
-CREATE TABLE customer (name TEXT NOT NULL, email TEXT NOT NULL, newsletter INTEGER NOT NULL);
-CREATE TABLE category (id INTEGER PRIMARY KEY, slug TEXT UNIQUE NOT NULL, name TEXT NOT NULL);
-CREATE TABLE product (
-    id INTEGER PRIMARY KEY, category_id INTEGER NOT NULL REFERENCES category, name TEXT UNIQUE NOT NULL,
-    brand TEXT NOT NULL, price INTEGER NOT NULL, material TEXT NOT NULL, weight INTEGER NOT NULL,
-    warranty INTEGER NOT NULL, description TEXT NOT NULL, added_on TEXT NOT NULL);
-CREATE TABLE variant (
-    id INTEGER PRIMARY KEY, product_id INTEGER NOT NULL REFERENCES product, size TEXT NOT NULL, colour TEXT NOT NULL,
-    stock INTEGER NOT NULL, UNIQUE (product_id, size, colour));
-CREATE TABLE review (
-    id INTEGER PRIMARY KEY, product_id INTEGER NOT NULL REFERENCES product, author TEXT NOT NULL,
-    stars INTEGER NOT NULL, title TEXT NOT NULL, body TEXT NOT NULL, written_at TEXT NOT NULL,
-    UNIQUE (product_id, author));
-CREATE TABLE coupon (
-    code TEXT PRIMARY KEY, percent INTEGER NOT NULL, minimum INTEGER NOT NULL, expires_on TEXT NOT NULL);
-CREATE TABLE cart_line (variant_id INTEGER PRIMARY KEY REFERENCES variant, quantity INTEGER NOT NULL);
-CREATE TABLE cart_coupon (code TEXT PRIMARY KEY REFERENCES coupon);
-CREATE TABLE address (
-    id INTEGER PRIMARY KEY, label TEXT UNIQUE NOT NULL, name TEXT NOT NULL, street TEXT NOT NULL, city TEXT NOT NULL,
-    postcode TEXT NOT NULL, is_default INTEGER NOT NULL);
-CREATE TABLE delivery (one INTEGER PRIMARY KEY CHECK (one = 1), address_id INTEGER NOT NULL, shipping TEXT NOT NULL);
-CREATE TABLE orders (
-    id INTEGER PRIMARY KEY, placed_at TEXT NOT NULL, status TEXT NOT NULL, recipient TEXT NOT NULL,
-    street TEXT NOT NULL, city TEXT NOT NULL, postcode TEXT NOT NULL, shipping TEXT NOT NULL, payment TEXT NOT NULL,
-    gift_message TEXT NOT NULL, coupon TEXT, subtotal INTEGER NOT NULL, discount INTEGER NOT NULL,
-    shipping_cost INTEGER NOT NULL, total INTEGER NOT NULL);
-CREATE TABLE order_line (
-    order_id INTEGER NOT NULL REFERENCES orders, variant_id INTEGER NOT NULL REFERENCES variant,
-    quantity INTEGER NOT NULL, price INTEGER NOT NULL, PRIMARY KEY (order_id, variant_id));
-CREATE TABLE return_request (
-    order_id INTEGER NOT NULL, variant_id INTEGER NOT NULL, quantity INTEGER NOT NULL, reason TEXT NOT NULL,
-    comment TEXT NOT NULL, requested_at TEXT NOT NULL, PRIMARY KEY (order_id, variant_id));
-CREATE TABLE wishlist (product_id INTEGER PRIMARY KEY REFERENCES product, added_at TEXT NOT NULL)
-"""
+LISTED = read_data("web/sites/shop", "shop")
+"""The goods, and the texts about them."""
 SHIPPING = {
     "standard": ("Standard (3 to 5 days)", 495),
     "express": ("Express (next day)", 1495),
@@ -56,24 +20,17 @@ STATUSES = ("Processing", "Shipped", "Delivered", "Cancelled")
 ADDRESS_LABELS = ("Home", "Office", "Parents", "Summer house")
 
 
-@cache
-def stock_list() -> dict[str, Any]:
-    """Return the content of `data/shop.yaml`."""
-    return yaml.safe_load((folder_of("shop") / "shop.yaml").read_text(encoding="utf-8"))
-
-
 def fill(build: Build) -> None:
     """Fill the shop for a seed."""
-    listed = stock_list()
     owner = build.words.person()
     build.insert("customer", name=owner.name, email=owner.email, newsletter=build.rng.randrange(2))
-    brands = build.rng.sample(build.words.part(listed["brands"]), 6)
-    series = build.words.part(listed["series"])
-    for category in listed["categories"]:
+    brands = build.rng.sample(build.words.part(LISTED["brands"]), 6)
+    series = build.words.part(LISTED["series"])
+    for category in LISTED["categories"]:
         category_id = build.insert("category", slug=category["slug"], name=category["name"])
         _fill_category(build, category, category_id, brands, series)
-    _fill_reviews(build, listed["reviews"])
-    _fill_coupons(build, listed["coupons"])
+    _fill_reviews(build, LISTED["reviews"])
+    _fill_coupons(build, LISTED["coupons"])
     _fill_addresses(build, owner.name)
     for number in range(14):
         _fill_order(build, 41000 + number * 7 + build.rng.randrange(7), (14 - number) * 12)
@@ -109,7 +66,7 @@ def _fill_category(build: Build, category: dict[str, Any], category_id: int, bra
 
 def _fill_variants(build: Build, product_id: int, sizes: list[str]) -> None:
     rng = build.rng
-    colours = rng.sample(stock_list()["colours"], rng.choice((1, 2, 2, 3)))
+    colours = rng.sample(LISTED["colours"], rng.choice((1, 2, 2, 3)))
     start = rng.randrange(max(1, len(sizes) - 2))
     sold_out = rng.random() < 0.08
     for size in sizes[start : start + 4] or [""]:

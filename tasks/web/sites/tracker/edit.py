@@ -6,8 +6,7 @@ import sqlite3
 from typing import Any
 
 from agentgym.tasks.web.sites.forms import SiteForm
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.tracker.fill import PRIORITIES, STATUSES
 from agentgym.tasks.web.sites.tracker.issue import BODY_MOST, find_issue, set_status
 from agentgym.tasks.web.sites.tracker.listing import ISSUES, field_options, find_project

@@ -6,8 +6,7 @@ import re
 import sqlite3
 
 from agentgym.tasks.web.sites.forms import SiteForm
-from agentgym.tasks.web.sites.reply import SiteReply
-from agentgym.tasks.web.sites.site import Routes
+from agentgym.tasks.web.sites.site import Routes, SiteReply
 from agentgym.tasks.web.sites.tracker.fill import CLOSED
 from agentgym.tasks.web.sites.tracker.listing import ISSUES
 from agentgym.tasks.web.sites.visit import PageProblem, Visit

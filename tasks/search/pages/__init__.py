@@ -1,1 +1,0 @@
-"""The pages written about the things in the world."""

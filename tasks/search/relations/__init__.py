@@ -1,1 +1,0 @@
-"""The relations that questions ask about."""

@@ -1,7 +1,0 @@
-"""The folder of the bundled suites: `NAME.yaml`, with pins in `NAME.pins.json` (see `agentgym.eval.suites`)."""
-
-from __future__ import annotations
-
-from pathlib import Path
-
-SUITES = Path(__file__).parent / "suites"
