@@ -26,10 +26,10 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Import the command and parse its arguments."""
-        return command_of(self.name or "", self._path).make_context(info_name, args, parent=parent, **extra)
+        return load_command(self.name or "", self._path).make_context(info_name, args, parent=parent, **extra)
 
 
-def command_of(name: str, path: str) -> Any:
+def load_command(name: str, path: str) -> Any:
     """Return the Click command that `"module:name"` names.
 
     Args:
