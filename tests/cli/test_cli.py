@@ -15,7 +15,6 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from agentgym.base.components import COMMANDS
 from agentgym.base.errors import InfrastructureError
 from agentgym.base.loading import load_named
 from agentgym.cli.app import app
@@ -108,7 +107,7 @@ def test_eval_without_a_policy_says_that_the_solution_plays(policy: tuple[str, .
 def options_in(command: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield the options of a command and of those below it, with the place of each."""
     if isinstance(command, LazyCommand):
-        command = load_command(command.name or "", COMMANDS[command.name or ""][0])
+        command = load_command(command.name or "", command.path)
     for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
         yield from options_in(command.get_command(None, name), f"{place} {name}")
     yield from ((place, parameter) for parameter in command.params)
