@@ -265,3 +265,9 @@ def test_help_and_settings_of_training_need_no_torch(words: list[str]):
     code = "import sys; sys.modules['torch'] = None; from agentgym.cli.app import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "train", *words], capture_output=True, text=True, check=True)
     assert "agentgym train --env sql" in done.stdout or "env: guess" in done.stdout
+
+
+@pytest.mark.real
+def test_help_of_a_command_needs_no_pydantic():
+    code = "import sys; sys.modules['pydantic'] = None; from agentgym.cli.app import main; main()"
+    subprocess.run([sys.executable, "-c", code, "eval", "--help"], capture_output=True, check=True)
