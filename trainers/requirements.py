@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from agentgym.base.errors import MissingExtra, require_all
-from agentgym.core.registry import class_of
 from agentgym.trainers.config import TrainConfig
 
 SMOLLM2 = "smollm2"
@@ -50,6 +49,8 @@ def check_gguf(model: str) -> None:
 
 def _extras(config: TrainConfig) -> Iterator[tuple[str, str]]:
     """Yield modules and the extras that install them."""
+    from agentgym.core.registry import class_of  # imports Gymnasium, which `--help` does not need
+
     yield from ((module, "train") for module in _TRAIN)
     if config.lora_rank:
         yield "peft", "train"

@@ -36,8 +36,8 @@ COMMANDS = {
 }
 """Commands defined in other packages: the path of a function or a Typer app, its help, and its heading."""
 
-TASK_BUILDERS = {"swe": "agentgym.envs.swe.building.cli:build"}
-"""The commands `agentgym tasks build KIND`, by kind."""
+TASK_BUILDERS = {"swe": ("agentgym.envs.swe.building.cli:build", "Make bug-fixing tasks of Python packages.")}
+"""The commands `agentgym tasks build KIND`, by kind: path and help."""
 HARBOR_EXPORT = "agentgym.tasks.exporting.export:export_harbor"
 """Writes tasks as Harbor task folders."""
 

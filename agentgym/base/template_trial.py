@@ -17,7 +17,7 @@ from agentgym.base.interpreters import command_of
 
 _MEMORY_MB, _CPU_S, _WAIT_S = 1024, 10, 60.0
 _MOST_CHARS = 1_000_000
-"""Longest text of a conversation of a few words."""
+"""Longest text of one of the conversations, which have at most a fifth of it."""
 
 _TOO_MUCH = 3
 """Exit status of a trial that reached a limit."""
@@ -27,6 +27,10 @@ _CALL: dict[str, Any] = {"type": "function", "id": "call_1", "function": {"name"
 _PARAMETERS: dict[str, Any] = {"type": "object", "properties": {"at": {"type": "string", "description": "What."}}}
 _TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": _PARAMETERS}}
+]
+_PLAYED: list[dict[str, Any]] = [
+    {"role": "assistant", "content": "I look around.", "tool_calls": [_CALL]},
+    {"role": "tool", "name": "look", "tool_call_id": "call_1", "content": "A tree, and another tree. " * 80},
 ]
 _CONVERSATIONS: list[dict[str, Any]] = [
     {"messages": [_ASKED], "tools": None, "add_generation_prompt": True},
@@ -41,6 +45,7 @@ _CONVERSATIONS: list[dict[str, Any]] = [
         "tools": _TOOLS,
         "add_generation_prompt": False,
     },
+    {"messages": [_ASKED, *_PLAYED * 64], "tools": _TOOLS, "add_generation_prompt": True},
 ]
 """The variables of the conversations to render."""
 
@@ -59,7 +64,7 @@ def try_templates(templates: Any, name: str) -> None:
         if isinstance(template, str) and not _is_bounded(template):
             raise UsageError(
                 f"the chat template of {name} takes more than {_MEMORY_MB} MB or {_CPU_S} s, or writes more than "
-                f"{_MOST_CHARS:,} characters, for a conversation of a few words; use another model or template"
+                f"{_MOST_CHARS:,} characters, for a conversation of at most 64 calls; use another model or template"
             )
 
 

@@ -31,6 +31,12 @@ class _Commands(TyperGroup):
             LazyCommand(cmd_name, *COMMANDS[cmd_name]) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
         )
 
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False  # to convert `None`, Typer would import pydantic
+        return option
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)

@@ -17,19 +17,19 @@ class LazyCommand(TyperCommand):
         name: Name of the command.
         path: Path of a function or a Typer app.
         help: Text for the list of commands.
-        panel: Its heading in that list.
+        panel: Its heading in that list, if there are headings.
     """
 
-    def __init__(self, name: str, path: str, help: str, panel: str):
+    def __init__(self, name: str, path: str, help: str, panel: str | None = None):
         super().__init__(name, help=help, rich_help_panel=panel)
-        self._path = path
+        self.path = path
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Import the command and parse its arguments."""
-        return command_of(self.name or "", self._path).make_context(info_name, args, parent=parent, **extra)
+        return load_command(self.name or "", self.path).make_context(info_name, args, parent=parent, **extra)
 
 
-def command_of(name: str, path: str) -> Any:
+def load_command(name: str, path: str) -> Any:
     """Return the Click command that `"module:name"` names.
 
     Args:

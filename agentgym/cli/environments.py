@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
@@ -50,31 +49,28 @@ def _description(path: str) -> str:
     """Return the first line of a class's docstring. The class is imported only if no source says it."""
     module, _, name = path.partition(":")
     with suppress(ImportError):
-        return _first_line(module, name)
+        return first_line(module, name)
     return (inspect.getdoc(load_named(path, "a class")) or "").partition("\n")[0]
 
 
-def _first_line(module: str, name: str) -> str:
-    """Return the first line of a class's docstring. Raises `ImportError` if the source does not define that name."""
-    for node in _tree(module).body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return (ast.get_docstring(node) or "").partition("\n")[0]
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if name == (alias.asname or alias.name):
-                    return _first_line(resolve_name("." * node.level + (node.module or ""), module), alias.name)
+def first_line(module: str, name: str) -> str:
+    """Return the first line of a class's docstring. Raises `ImportError` if the source does not show it plainly."""
+    source = _source(module)
+    if definition := re.search(rf'^(?:class|def) {name}\b.*:\n +"""(.*?)(?:"""|$)', source, re.MULTILINE):
+        return definition[1]
+    if imported := re.search(rf"^from (\S+) import (?:.*, )?(?:(\w+) as )?{name}\b", source, re.MULTILINE):
+        return first_line(resolve_name(imported[1], module), imported[2] or name)
     raise ImportError(f"the module {module!r} has no {name!r}")
 
 
-@cache
-def _tree(module: str) -> ast.Module:
+def _source(module: str) -> str:
     top, *parts = module.split(".")
     spec = find_spec(top)  # of a submodule, it would import the packages above
     for place in spec.submodule_search_locations or () if spec else ():
         path = Path(place, *parts)
         for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
             if file.is_file():
-                return ast.parse(file.read_bytes())
+                return file.read_text(encoding="utf-8")
     if spec is None or spec.origin is None or parts:
         raise ImportError(f"there is no module {module!r}")
-    return ast.parse(Path(spec.origin).read_bytes())
+    return Path(spec.origin).read_text(encoding="utf-8")

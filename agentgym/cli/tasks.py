@@ -14,7 +14,7 @@ from agentgym.base.command_options import Settings
 from agentgym.base.components import HARBOR_EXPORT, TASK_BUILDERS
 from agentgym.base.errors import UsageError
 from agentgym.cli import task_sets
-from agentgym.cli.components import command_of
+from agentgym.cli.components import LazyCommand
 from agentgym.cli.task_sets import AsSuite, Data, Name, Near, factory_of, names_suite, paths_in
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ class _Builders(TyperGroup):
         return list(TASK_BUILDERS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return command_of(cmd_name, TASK_BUILDERS[cmd_name]) if cmd_name in TASK_BUILDERS else None
+        return LazyCommand(cmd_name, *TASK_BUILDERS[cmd_name]) if cmd_name in TASK_BUILDERS else None
 
 
 build_app = typer.Typer(cls=_Builders, no_args_is_help=True, help="Make new tasks: agentgym tasks build KIND.")

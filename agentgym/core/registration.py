@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from itertools import takewhile
@@ -67,7 +66,7 @@ def register_with_gymnasium() -> None:
         sys.meta_path.insert(0, _AfterGymnasium())
 
 
-class _AfterGymnasium(MetaPathFinder):
+class _AfterGymnasium:
     """Registers the environments right after Gymnasium is imported."""
 
     def find_spec(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.core.endings import Reason
+from agentgym.core.engine.spaces import Action
 from agentgym.core.engine.steps import reset_options
 from agentgym.core.env import Env
 from agentgym.core.making import recorded_arguments, refuse_class
@@ -67,7 +68,7 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
     for number, turn in enumerate(trajectory.turns, start=1):
         if env.reason is not None:
             return Difference(number - 1, "ending", None, env.reason)
-        if (move := turn.move) is not None and not was_cut_off(trajectory, number):
+        if (move := played_move(trajectory, number)) is not None:
             result = env.step(move)
         elif trajectory.reason is not None:
             result = env.interrupt(trajectory.reason)
@@ -85,8 +86,10 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
     return None
 
 
-def was_cut_off(trajectory: Trajectory, number: int) -> bool:
-    """Whether this turn reached a time limit while the policy generated it, so that the environment never saw it."""
-    if (finish := trajectory.turns[number - 1].finish) is not None:
-        return finish == "time"
-    return trajectory.reason is Reason.GENERATION_TIME and number == len(trajectory.turns)  # an older recording
+def played_move(trajectory: Trajectory, number: int) -> Action | None:
+    """Return the action that the environment received in a turn; `None` if the episode was interrupted before."""
+    turn = trajectory.turns[number - 1]
+    is_last = number == len(trajectory.turns)
+    # Older recordings have no `finish`.
+    late = turn.finish == "time" or (turn.finish is None and trajectory.reason is Reason.GENERATION_TIME and is_last)
+    return None if late else turn.move

@@ -211,8 +211,8 @@ def _order(result: Trajectory | Entry) -> tuple[str, int]:
 MAX_TAGS = 10
 """Number of tags to print, hardest first; a summary holds all of them."""
 
-MIN_TAG_TASKS = 5
-"""Fewest tasks of a printed tag: fewer say nothing."""
+MIN_GROUP_TASKS = 5
+"""Fewest tasks of a printed level or tag: fewer say nothing."""
 
 MAX_ERRORS = 5
 """Number of errors to print; a summary holds all of them."""
@@ -317,8 +317,12 @@ def _rates_table(summary: Summary, width: int) -> Any:
 
     add(Text("all", style="bold"), overall, summary)
     for level, rate in summary.by_difficulty.items():
+        if rate.tasks < MIN_GROUP_TASKS:
+            continue
         add(Text(f"difficulty {level}"), rate, summary.measures_by_difficulty[level])
-    large_enough = [(tag, rate) for tag, rate in summary.by_tag.items() if MIN_TAG_TASKS <= rate.tasks < overall.tasks]
+    large_enough = [
+        (tag, rate) for tag, rate in summary.by_tag.items() if MIN_GROUP_TASKS <= rate.tasks < overall.tasks
+    ]
     hardest = sorted(large_enough, key=lambda item: (item[1].success, -item[1].tasks))
     for tag, rate in hardest[:MAX_TAGS]:
         add(Text(tag, style="cyan"), rate, summary.measures_by_tag[tag])

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agentgym.base.errors import ToolError
 from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits, SandboxSession
-from agentgym.tools.text_codec import split_lines, without_end
-from agentgym.tools.text_files import decoded, encoded, replaced
+from agentgym.tools.text_files import decoded, encoded, replaced, viewed
 
 MAX_FILE_BYTES = 1_000_000
-MAX_LINES = 200
-"""Lines that `view` shows at once."""
 
 
 class CodeWorkspace:
@@ -68,15 +64,7 @@ class CodeWorkspace:
 
     def view(self, path: str, start: int, end: int | None) -> str:
         """Return lines of a file with their numbers. Raises `ToolError`."""
-        lines = [without_end(line) for line in split_lines(self.read(path))]
-        last = min(len(lines), start + MAX_LINES - 1 if end is None else end)
-        if not lines:
-            return f"{path} is empty."
-        if not 1 <= start <= last:
-            raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or last} is not among them.")
-        numbered_lines = [f"{number}: {lines[number - 1]}" for number in range(start, last + 1)]
-        rest = f"[{len(lines)} lines in all]" if (start, last) != (1, len(lines)) else ""
-        return "\n".join([*numbered_lines, rest] if rest else numbered_lines)
+        return viewed(path, self.read(path), start, end)
 
     def edit(self, path: str, old: str, new: str) -> str:
         """Replace the only occurrence of `old`. Raises `ToolError` unless it occurs exactly once."""

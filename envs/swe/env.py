@@ -40,7 +40,7 @@ MAX_COMMAND_BYTES = 100_000
 """Longer commands cannot be passed to a program on some systems."""
 
 
-def command_of(command: str) -> list[str]:
+def bash_command(command: str) -> list[str]:
     """Return the program that runs a shell command. Raises `ToolError` if it cannot be passed to a program."""
     if not command.strip():
         raise ToolError("The command is empty.")
@@ -357,7 +357,7 @@ class SWEEnv(Env):
         Args:
             command: The command.
         """
-        result = self._checked(self.workspace.run(command_of(command)))
+        result = self._checked(self.workspace.run(bash_command(command)))
         self.reward("executed", float(result.ok))
         return show_run(result) or "No output."
 

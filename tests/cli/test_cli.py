@@ -15,10 +15,11 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from agentgym.base.components import COMMANDS
 from agentgym.base.errors import InfrastructureError
+from agentgym.base.loading import load_named
 from agentgym.cli.app import app
-from agentgym.cli.components import LazyCommand, command_of
+from agentgym.cli.components import LazyCommand, load_command
+from agentgym.cli.environments import by_class, first_line
 from agentgym.core.task import read_manifest
 from agentgym.core.trajectory import read_jsonl, write_jsonl
 from agentgym.envs.guess import GuessEnv
@@ -107,7 +108,7 @@ def test_eval_without_a_policy_says_that_the_solution_plays(policy: tuple[str, .
 def options_in(command: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield the options of a command and of those below it, with the place of each."""
     if isinstance(command, LazyCommand):
-        command = command_of(command.name or "", COMMANDS[command.name or ""][0])
+        command = load_command(command.name or "", command.path)
     for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
         yield from options_in(command.get_command(None, name), f"{place} {name}")
     yield from ((place, parameter) for parameter in command.params)
@@ -144,6 +145,11 @@ def test_list_describes_environments_and_names_what_cannot_be_read(monkeypatch: 
     for (_, about), words in zip(rows, expected, strict=True):
         assert words in about
     assert not {"fine", "again"} & sys.modules.keys(), "not imported without need"
+
+
+def test_bundled_environments_are_described_without_being_imported():
+    for _, path in by_class():
+        assert load_named(path, "a class").__doc__.startswith(first_line(*path.split(":")))
 
 
 def test_show_prints_gold_only_with_its_option():
@@ -260,3 +266,9 @@ def test_help_and_settings_of_training_need_no_torch(words: list[str]):
     code = "import sys; sys.modules['torch'] = None; from agentgym.cli.app import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "train", *words], capture_output=True, text=True, check=True)
     assert "agentgym train --env sql" in done.stdout or "env: guess" in done.stdout
+
+
+@pytest.mark.real
+def test_help_of_a_command_needs_no_pydantic():
+    code = "import sys; sys.modules['pydantic'] = None; from agentgym.cli.app import main; main()"
+    subprocess.run([sys.executable, "-c", code, "eval", "--help"], capture_output=True, check=True)

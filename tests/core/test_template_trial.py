@@ -13,6 +13,8 @@ BOMBS = [
     "{% set n = namespace(x='a') %}{% for _ in range(40) %}{% set n.x = n.x + n.x %}{% endfor %}{{ n.x }}",
     "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}",
     "{{ 'a'.center(10**10) }}",
+    "{% if messages|length > 100 %}{{ messages[0].content * 10**10 }}{% endif %}",
+    "{% for message in messages if message.content|length > 2000 %}{{ message.content * 10**7 }}{% endfor %}",
     "{% generation %}{{ 'a' | center(10**10) }}{% endgeneration %}",
     {"default": PLAIN, "tools": "{{ '%10000000000d' % 1 }}"},
 ]

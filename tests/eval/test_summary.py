@@ -10,7 +10,7 @@ from rich.console import Console
 
 from agentgym.core.endings import Reason
 from agentgym.core.trajectory import Tokens, Trajectory
-from agentgym.eval.summary import MAX_TAGS, MIN_TAG_TASKS, Summary, print_summary, summarize
+from agentgym.eval.summary import MAX_TAGS, MIN_GROUP_TASKS, Summary, print_summary, summarize
 from tests.recorded import episode_of
 
 
@@ -93,7 +93,7 @@ def test_figures_are_computed_on_valid_trajectories():
 
 
 def test_the_hardest_tags_of_enough_tasks_are_shown_and_the_rest_is_counted():
-    def tagged(tags: int, tasks: int = MIN_TAG_TASKS) -> list[Trajectory]:
+    def tagged(tags: int, tasks: int = MIN_GROUP_TASKS) -> list[Trajectory]:
         return [episode_of(f"{i}-{n}", i >= 6, tags=(f"tag{i:02}",)) for i in range(tags) for n in range(tasks)]
 
     text = printed(summarize(tagged(MAX_TAGS + 2)))
@@ -107,7 +107,7 @@ def test_the_hardest_tags_of_enough_tasks_are_shown_and_the_rest_is_counted():
 
 
 def test_equally_hard_tags_are_sorted_by_frequency():
-    counts = {"rare": MIN_TAG_TASKS, "often": MIN_TAG_TASKS + 2}
+    counts = {"rare": MIN_GROUP_TASKS, "often": MIN_GROUP_TASKS + 2}
     trajectories = [episode_of(f"{tag}{i}", False, tags=(tag,)) for tag, count in counts.items() for i in range(count)]
     text = printed(summarize(trajectories))
     assert text.index("often") < text.index("rare")
@@ -200,11 +200,14 @@ def test_measures_are_split_by_difficulty_and_tag():
 
 
 def test_a_wide_console_also_shows_the_measures_of_each_part():
-    summary = summarize([episode_of("a", True, difficulty=3, counts={"calls": 7}, seconds=2.0)])
+    played = [episode_of(name, True, difficulty=3, counts={"calls": 7}, seconds=2.0) for name in "abcde"]
+    summary = summarize([*played, episode_of("f", True, difficulty=4)])
     wide = next(line for line in printed(summary, width=160).splitlines() if "difficulty 3" in line)
-    assert wide.strip(" │").split()[-9:] == ["1", "1", "1.000", "1.0", "7.0", "0.0", "%", "2.00", "s"]
-    spent = episode_of("a", True, usage={"prompt_tokens": 90.0, "completion_tokens": 8.0, "cost": 0.25})
-    row = next(line for line in printed(summarize([spent]), width=160).splitlines() if "difficulty 1" in line)
+    assert wide.strip(" │").split()[-9:] == ["5", "5", "1.000", "1.0", "7.0", "0.0", "%", "2.00", "s"]
+    assert "difficulty 4" not in printed(summary, width=160), "one task says nothing"
+    usage = {"prompt_tokens": 90.0, "completion_tokens": 8.0, "cost": 0.25}
+    spent = [episode_of(name, True, usage=usage) for name in "abcde"]
+    row = next(line for line in printed(summarize(spent), width=160).splitlines() if "difficulty 1" in line)
     assert row.strip(" │").split()[-5:-2] == ["90", "8", "0.25"]
     assert "median time" not in printed(summary, width=80)
     assert max(map(len, printed(summary, width=80).splitlines())) <= 80

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,13 @@ class Answer:
 class Client:
     """Stands in for NeMo Gym's client of servers: the environment's is real, the model's is a script."""
 
-    def __init__(self, app: Any, say: Say):
+    def __init__(self, app: Any, say: Say, cut_off: Collection[int] = ()):
         import httpx
 
         self._env = httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://env"
         )
-        self._say = say
+        self._say, self._cut_off = say, cut_off
         self.steps: list[dict[str, Any]] = []
         self.asked: list[Any] = []
 
@@ -55,7 +56,8 @@ class Client:
         data = json.model_dump(mode="json") if hasattr(json, "model_dump") else json
         if server_name == "model":
             self.asked = data["input"]
-            return Answer(200, _response(self._say(as_chat(data["input"])), len(self.asked)), {})
+            move = self._say(as_chat(data["input"]))
+            return Answer(200, _response(move, len(self.asked), len(self.steps) in self._cut_off), {})
         self._env.cookies = _cookies(cookies)
         got = await self._env.post(url_path, json=data)
         if url_path == "/step" and got.status_code == 200:
@@ -69,13 +71,15 @@ def _cookies(cookies: Any) -> Any:
     return httpx.Cookies(dict(cookies or {}))
 
 
-def _response(move: ToolCall | None, number: int) -> bytes:
+def _response(move: ToolCall | None, number: int, is_cut_off: bool) -> bytes:
     text = {"type": "output_text", "text": "I am done.", "annotations": []}
     item: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]}
     if move is not None:
         arguments = json.dumps(dict(move.arguments))
         item = {"type": "function_call", "call_id": f"call_{number}", "name": move.name, "arguments": arguments}
     response = {"id": "r", "created_at": 0.0, "model": "m", "object": "response", "output": [item], "tools": []}
+    if is_cut_off:
+        response |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     return json.dumps({**response, "parallel_tool_calls": True, "tool_choice": "auto"}).encode()
 
 
@@ -107,14 +111,16 @@ def server_of(env: str, **arguments: Any) -> Any:
     return EnvServer.model_construct(config=config, server_client=None, session_state={})
 
 
-async def run(server: Any, row: dict[str, Any], say: Say, max_steps: int = 10) -> tuple[Any, Client]:
+async def run(
+    server: Any, row: dict[str, Any], say: Say, max_steps: int = 10, cut_off: Collection[int] = ()
+) -> tuple[Any, Client]:
     from responses_api_agents.gymnasium_agent.app import (  # type: ignore[import-not-found]
         GymnasiumAgent,
         GymnasiumAgentConfig,
         GymnasiumAgentRunRequest,
     )
 
-    client = Client(server.setup_webserver(), say)
+    client = Client(server.setup_webserver(), say, cut_off)
     refs = {
         "resources_server": {"type": "resources_servers", "name": "env"},
         "model_server": {"type": "responses_api_models", "name": "model"},
@@ -159,6 +165,13 @@ def _texts(step: Any) -> list[str]:
 @each_row("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
+
+
+def test_a_turn_that_was_cut_off_is_not_run():
+    moves = iter([ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"})])
+    outcome, client = asyncio.run(run(server_of(PROBE), rows_of(PROBE)[0], lambda _: next(moves), cut_off=[0]))
+    assert [step["reward"] for step in client.steps] == [0.0, 1.0]
+    assert outcome.info["ending"] == "solved"
 
 
 def test_the_page_s_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -26,7 +26,7 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 from agentgym.base.errors import InfrastructureError
 from agentgym.core.messages import ToolCall
-from tests.endpoints import Fake, Said
+from tests.endpoints import Fake, Said, call, completion
 from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold, said_next
 from tests.interop.peers import as_completion, by_task, needs, run_page, seen_in
 from tests.interop.probe_env import PROBE
@@ -104,6 +104,13 @@ def test_a_conversation_that_outgrew_the_model_is_graded_on_what_it_had_earned(r
     [trajectory] = episode.trajectories
     assert ([step.reward for step in trajectory.steps], trajectory.reward) == ([0.25, 0.25], 0.5)
     assert (episode.metadata["ending"], episode.termination_reason.name) == ("context", "MAX_PROMPT_LENGTH_EXCEEDED")
+
+
+def test_a_turn_that_was_cut_off_is_not_run(rllm: Any):
+    cut_off = completion({"content": None, "tool_calls": [call("pay", {"amount": 0.25})]}, finish="length")
+    episode = run(rllm, PROBE, lambda request, number: as_completion(FINISH) if number else cut_off)
+    [trajectory] = episode.trajectories
+    assert [(step.reward, step.done) for step in trajectory.steps] == [(0.0, False), (1.0, True)]
 
 
 @each_row("reply", [Said("gone", 500), Said({"error": {"message": "no such tool"}}, 400)])

@@ -62,13 +62,13 @@ def looped(kind: Any, say: Say, **settings: Any) -> tuple[Any, Server]:
     return loop, server
 
 
-def played(env: str, say: Say, row: Any, **settings: Any) -> tuple[Any, Server]:
+def played(env: str, say: Say, row: Any, max_tokens: int | None = None, **settings: Any) -> tuple[Any, Server]:
     """Play a row in our loop."""
     from agentgym.interop.trainers.verl import EnvAgentLoop
 
     async def run() -> tuple[Any, Server]:
         loop, server = looped(EnvAgentLoop, say, env=env, **settings)
-        return await loop.run({}, **{**row, "raw_prompt": row["prompt"]}), server
+        return await loop.run({"max_tokens": max_tokens}, **{**row, "raw_prompt": row["prompt"]}), server
 
     return asyncio.run(run())
 
@@ -91,6 +91,14 @@ def test_an_episode_is_what_was_sampled_and_read():
     assert len(output.response_logprobs) == len(output.response_ids)
     assert "paid" in server.tokenizer.decode(output.response_ids)
     assert "Your number is" in server.tokenizer.decode(output.prompt_ids)
+
+
+def test_a_turn_that_was_cut_off_is_not_run():
+    long, short = ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"})
+    texts = [f"{'I think. ' * 50}{in_hermes(long)}", in_hermes(short)]
+    size = len(tokenizer_of("qwen2_5").encode(texts[0])) + 1
+    output, _ = played(PROBE, lambda _: texts.pop(0), row_of(), max_tokens=size)
+    assert (output.extra_fields["turn_scores"], output.extra_fields["ending"]) == ([0.0, 1.0], "solved")
 
 
 class Driver:

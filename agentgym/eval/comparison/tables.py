@@ -25,7 +25,7 @@ from agentgym.eval.statistics import (
     performance_profile,
     probability_of_improvement,
 )
-from agentgym.eval.summary import MAX_TAGS, MIN_TAG_TASKS, WIDE, percent
+from agentgym.eval.summary import MAX_TAGS, MIN_GROUP_TASKS, WIDE, percent
 
 _THRESHOLDS = 10
 
@@ -244,7 +244,7 @@ def _parts_table(comparison: Comparison) -> Table:
             _add_part(table, _name(env_id, "bold"), part)
     for level, part in comparison.by_difficulty.items():
         _add_part(table, _name(f"difficulty {level}"), part)
-    large_enough = [(tag, part) for tag, part in comparison.by_tag.items() if part.success.tasks >= MIN_TAG_TASKS]
+    large_enough = [(tag, part) for tag, part in comparison.by_tag.items() if part.success.tasks >= MIN_GROUP_TASKS]
     by_size = sorted(large_enough, key=lambda item: -abs(item[1].success.difference))
     for tag, part in by_size[:MAX_TAGS]:
         _add_part(table, _name(tag, "cyan"), part)

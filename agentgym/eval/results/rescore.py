@@ -11,7 +11,7 @@ from agentgym.base.errors import UsageError
 from agentgym.core.endings import Reason, reason_data
 from agentgym.core.engine.steps import StepResult, details_in, reset_options
 from agentgym.core.env import Env
-from agentgym.core.replay import was_cut_off
+from agentgym.core.replay import played_move
 from agentgym.core.task import Task, may_be_same
 from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.eval.results.annotations import Annotation
@@ -92,7 +92,6 @@ def rescore(trajectory: Trajectory, env: Env, task: Task | None = None) -> Resco
 
 def _again(trajectory: Trajectory, number: int, env: Env) -> StepResult:
     """Replay a recorded turn."""
-    move = trajectory.turns[number - 1].move
-    if move is not None and not was_cut_off(trajectory, number):
+    if (move := played_move(trajectory, number)) is not None:
         return env.step(move)
     return env.interrupt(trajectory.reason or Reason.GAVE_UP)

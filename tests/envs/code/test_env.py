@@ -77,7 +77,7 @@ def test_the_end_of_a_run_is_explained_and_does_not_end_the_episode(env: CodeEnv
 
 def test_a_function_to_fix_is_in_a_file(files: CodeEnv):
     assert "solution.py" in begin(files, "fix")
-    assert reply(files, "view", path="solution.py") == "1: def double(x):\n2:     return x + x if x else 1"
+    assert reply(files, "view", path="solution.py") == "1\tdef double(x):\n2\t    return x + x if x else 1"
     assert reply(files, "test").startswith("2 of 2")
     assert "still as it was given" in reply(files, "submit", answer="double")
     assert "4 times" in reply(files, "edit", path="solution.py", old="x", new="y")
