@@ -30,7 +30,7 @@ class StartingPolicy:
         self._temperature = temperature
         self._copy = copy.deepcopy(model).eval().requires_grad_(False) if use_copy else None
 
-    @torch.inference_mode()
+    @torch.no_grad()  # not `inference_mode`, whose tensors FSDP would keep in the buffers of the model that learns
     def divergence(self, model: Any, batch: SampledBatch) -> float | None:
         """Return the mean of `log p - log p_start` over sampled tokens, or `None` without a start to compare with.
 

@@ -313,7 +313,7 @@ class TransformersPolicy:
         if not requests:
             return
         assert self._cache is not None
-        with torch.inference_mode():
+        with torch.no_grad():  # not `inference_mode`: the model may learn, and keep what it computes here
             self._cache.widen(len(self._seating))
             continuing = [request for request in requests if len(request.row().pending) == 1]
             new = [request for request in requests if len(request.row().pending) > 1]
