@@ -59,7 +59,7 @@ class HeldOut:
         return evaluation.summary()
 
     def _played(self, policy: Policy, when: str, unfinished: Sequence[Job] | None) -> Iterator[Trajectory]:
-        """Play this process's share of the unfinished jobs, which only the main process knows and gets the results of."""
+        """Play a share of the unfinished jobs, which only the main process knows; there, yield all trajectories."""
         ids = ranks.from_main(None if unfinished is None else [job.id for job in unfinished])
         jobs = {job.id: job for job in evaluation_jobs(self._tasks, self._config.eval_attempts, self._config.seed)}
         state = PartialState()

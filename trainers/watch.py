@@ -1,4 +1,4 @@
-"""`Watch`: processes that train together report what they do, so that one that hangs is named by those that wait for it.
+"""`Watch`: processes that train together report what they do, so that those that wait can name the one that hangs.
 
 A collective operation of torch says at best that it took too long, not who is missing, nor where that process is.
 """
@@ -165,10 +165,11 @@ class Watch:
         self._store.set(key, value)  # type: ignore[arg-type] # its stubs lack bytes
 
     def _reports(self, ranks: Collection[int]) -> Mapping[int, _Report]:
-        """Return the last reports of some processes. A process that has not begun has none."""
+        """Return the last reports of some processes."""
         with _explained():
-            begun = [rank for rank in sorted(ranks) if self._store.check([f"report/{rank}"])]
-            return {rank: pickle.loads(self._store.get(f"report/{rank}")) for rank in begun}
+            keys = {rank: f"report/{rank}" for rank in ranks}
+            begun = {rank for rank, key in keys.items() if self._store.check([key])}
+            return {r: pickle.loads(self._store.get(keys[r])) if r in begun else _Report() for r in ranks}
 
 
 @dataclass(frozen=True)
