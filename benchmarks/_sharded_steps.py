@@ -55,15 +55,17 @@ def _learned(steps: int, weights: str, kind: str) -> list[dict[str, Any]]:
     choose(kind)
     config = TrainConfig(
         env="guess", steps=steps, groups=3, group_size=4, updates_per_step=2, micro_batch=1, warmup_steps=0,
-        learning_rate=1e-2, lora_rank=WEIGHTS[weights], output_dir="unused", report_to=[], save_every=steps + 1,
+        learning_rate=1e-2, lora_rank=WEIGHTS[weights], output_dir="unused", report_to=[],
     )  # fmt: skip
+    arguments = grpo_config(config, world_size=ranks.world_size(), use_cpu=True)
+    arguments.save_strategy = "no"  # type: ignore[assignment] # a text, as on creation
     tokenizer = tiny_tokenizer(["I have chosen a whole number from 1 to 10. Find it."], VOCABULARY)
     shape = TinyShape(vocabulary=VOCABULARY, hidden=32, layers=2, heads=2, feed_forward=64, context=512)
     tasks = GeneratedTasks("none", _no_task, {"train": None})
     torch.manual_seed(0)  # adapters are random
     trainer = AgentGRPOTrainer(
         model=tiny_model(tokenizer, shape, seed=0),
-        args=grpo_config(config, world_size=ranks.world_size(), use_cpu=True),
+        args=arguments,
         processing_class=tokenizer,
         train_dataset=task_rows(tasks, config.steps * config.groups, config.seed),
         peft_config=peft_config(config),
@@ -71,16 +73,9 @@ def _learned(steps: int, weights: str, kind: str) -> list[dict[str, Any]]:
         credit=Credit(),
     )
     trainer.train()
-    parameter = type(next(trainer.model.parameters())).__name__
+    labels = {"kind": kind, "weights": weights, "parameter": type(next(trainer.model.parameters())).__name__}
     return [
-        {
-            "kind": kind,
-            "weights": weights,
-            "parameter": parameter,
-            "step": line["step"],
-            "loss": line["loss"],
-            "grad_norm": line["grad_norm"],
-        }
+        labels | {name: line[name] for name in ("step", "loss", "grad_norm")}
         for line in trainer.state.log_history
         if "grad_norm" in line
     ]
@@ -120,7 +115,7 @@ def _trajectory(row: TaskRow, position: int) -> Trajectory:
 
 
 def _ids(draw: random.Random, least: int, most: int) -> list[int]:
-    return [draw.randrange(10, VOCABULARY) for _ in range(draw.randint(least, most))]
+    return [draw.randrange(10, 250) for _ in range(draw.randint(least, most))]
 
 
 if __name__ == "__main__":

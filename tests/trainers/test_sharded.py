@@ -13,22 +13,25 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.core.trajectory import read_jsonl
+from agentgym.trainers.config import RECIPES
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.run_folder import last_checkpoint
-from benchmarks._shard_on_cpu import SHARDED
 from benchmarks.fsdp_equals_ddp import KINDS, TOLERANCE, WEIGHTS, gap, steps
 from tests.rows import each_row
 from tests.stopped import ROOT
-from tests.trainers.test_train_processes import TWO_PROCESSES, flags
+from tests.trainers.test_train_processes import flags
+
+LAUNCHER = ["-m", "accelerate.commands.launch", "--config_file", str(RECIPES / "accelerate-fsdp.yaml")]
+LAUNCHER += ["--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"]
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
 def run(*words: str) -> str:
-    """Run `agentgym train`, sharded; return its output."""
+    """Run `agentgym train` as `accelerate-fsdp.yaml` says, but on CPUs; return its output."""
     places = [str(ROOT / "tests" / "stand_ins"), str(ROOT), os.environ["PYTHONPATH"]]
-    variables = os.environ | SHARDED | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(places)}
-    command = [sys.executable, *TWO_PROCESSES, "-m", "benchmarks._shard_on_cpu", "train", *words]
+    variables = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(places)}
+    command = [sys.executable, *LAUNCHER, "-m", "benchmarks._shard_on_cpu", "train", *words]
     result = subprocess.run(command, capture_output=True, text=True, env=variables, check=False, timeout=240)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
@@ -47,13 +50,13 @@ def test_sharded_steps_equal_those_of_whole_copies():
 def test_a_sharded_run_evaluates_saves_and_resumes(small: Any, checkpoint: Path, sampled_from: Any, lora_rank: int):
     """Only rank 0 has weights to begin with (`cpu_ram_efficient_loading`)."""
     settings = {"use_vllm": True, "steps": 2, "lora_rank": lora_rank, "track_kl": lora_rank > 0}
-    output = run(*flags(small(output_dir="run", **settings)))
+    folder = Path(f"run-{lora_rank}")
+    output = run(*flags(small(output_dir=str(folder), **settings)))
     assert "in 2 processes" in output
-    folder = Path("run")
     assert sampled_from(checkpoint, folder / "eval-before.jsonl") < 1e-4
     assert sampled_from(folder / "model", folder / "eval-after.jsonl") < 1e-3
     before = (folder / "eval-before.jsonl").read_bytes()
-    run("--resume", "--output-dir", "run", "--steps", "3")
+    run("--resume", "--output-dir", str(folder), "--steps", "3")
     metrics = list(read_metrics(folder / "metrics.jsonl"))
     assert [line["step"] for line in metrics] == [1, 2, 3]
     assert all(("kl_to_start" in line) == bool(lora_rank) for line in metrics)

@@ -110,7 +110,8 @@ def test_processes_share_a_warm_start_and_the_held_out_tasks(small: Any, monkeyp
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path.cwd()), os.environ["PYTHONPATH"]]))
     monkeypatch.syspath_prepend(str(Path.cwd()))
     imitation = {"warm_start_steps": 2, "warm_start_tasks": 4, "warm_start_batch": 4, "warm_start_tests": 1}
-    config = small(output_dir="run", env="signed_env:Signed", steps=1, **imitation)
+    # `micro_batch` is that of the runs with two processes: a warm start depends on it.
+    config = small(output_dir="run", env="signed_env:Signed", steps=1, micro_batch=2, **imitation)
     process = start(config, TWO_PROCESSES)
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the [train] extra")
 
-from torch.distributed import HashStore, TCPStore
+from torch.distributed import HashStore, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.base.errors import InfrastructureError
 from agentgym.trainers.watch import Watch

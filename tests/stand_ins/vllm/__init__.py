@@ -31,11 +31,11 @@ _NAMES = {
 
 def _add_modules() -> None:
     for path, names in _NAMES.items():
-        parts = path.split(".")
-        for end in range(1, len(parts) + 1):
-            name = f"{__name__}.{'.'.join(parts[:end])}"
-            module = sys.modules.setdefault(name, ModuleType(name))
-            setattr(sys.modules[name.rpartition(".")[0]], parts[end - 1], module)
+        module = sys.modules[__name__]
+        for part in path.split("."):
+            name = f"{module.__name__}.{part}"
+            within, module = module, sys.modules.setdefault(name, ModuleType(name))
+            setattr(within, part, module)
         for known in names:
             setattr(module, known, None)
 
