@@ -65,3 +65,18 @@ def test_a_sharded_run_evaluates_saves_and_resumes(small: Any, checkpoint: Path,
     assert (folder / "eval-before.jsonl").read_bytes() == before
     assert len(list(read_jsonl(folder / "eval-after.jsonl"))) == 6
     assert sampled_from(folder / "model", folder / "eval-after.jsonl") < 1e-3
+
+
+def test_the_recipe_for_eight_gpus_runs_with_a_small_model(tokenizer: Any, letters: Any, tmp_path: Path):
+    """The command in `docs/tutorials/gpu.md` with its settings, but for sizes and precision."""
+    from agentgym.trainers.tiny import TinyShape, tiny_model
+
+    model = tmp_path / "model"
+    shape = TinyShape(vocabulary=320, hidden=32, layers=2, heads=2, feed_forward=64, context=8192)
+    tiny_model(tokenizer, shape, seed=0).save_pretrained(model)
+    tokenizer.save_pretrained(model)
+    sizes = "--steps 1 --groups 2 --group-size 4 --micro-batch 1 --max-new-tokens 8 --eval-tasks 2 --eval-attempts 1"
+    easier = ["--set", "max_turns=2", "--set", "engine=sqlite", "--no-bf16", "--report-to", "[]"]
+    run("--recipe", "sql-qwen3-full", "--model", str(model), "--output-dir", "run", *sizes.split(), *easier)
+    assert [line["step"] for line in read_metrics(Path("run/metrics.jsonl"))] == [1]
+    assert (Path("run") / "model" / "model.safetensors").is_file()

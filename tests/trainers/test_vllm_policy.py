@@ -205,7 +205,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeGeneration]:
 
 def test_an_engine_whose_updates_are_lost_stops_the_run(small: Any, stand_in: Any, monkeypatch: pytest.MonkeyPatch):
     sync, syncs = stand_in.sync_weights, count(1)
-    monkeypatch.setattr(stand_in, "sync_weights", lambda self: sync(self) if next(syncs) <= 2 else None)
+    monkeypatch.setattr(stand_in, "sync_weights", lambda self: sync(self) if next(syncs) <= 1 else None)
     with pytest.raises(InfrastructureError, match="still samples from old weights"):
         train(small(output_dir="run", use_vllm=True, groups=6), Console(file=io.StringIO()))
     assert [line["step"] for line in read_metrics(Path("run/metrics.jsonl"))] == [1]  # no step had wrong weights
