@@ -142,6 +142,8 @@ class TrainingRun:
         finally:
             self._rollouts.close()
             self._log.close()
+        if self._trainer.is_fsdp_enabled:  # its checkpoints may be in parts, of which the trainer saves no model
+            self._trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
         final = self._config.folder / "model"
         self._trainer.save_model(str(final))
         if self._trainer.is_world_process_zero():

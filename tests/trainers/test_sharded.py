@@ -27,11 +27,12 @@ LAUNCHER += ["--num_processes", "2", "--mixed_precision", "no", "--main_process_
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
 
-def run(*words: str) -> str:
+def run(*words: str, saved: str = "FULL_STATE_DICT") -> str:
     """Run `agentgym train` as `accelerate-fsdp.yaml` says, but on CPUs; return its output."""
     places = [str(ROOT / "tests" / "stand_ins"), str(ROOT), os.environ["PYTHONPATH"]]
     variables = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(places)}
-    command = [sys.executable, *LAUNCHER, "-m", "benchmarks._shard_on_cpu", "train", *words]
+    launcher = [*LAUNCHER, "--fsdp_state_dict_type", saved]
+    command = [sys.executable, *launcher, "-m", "benchmarks._shard_on_cpu", "train", *words]
     result = subprocess.run(command, capture_output=True, text=True, env=variables, check=False, timeout=240)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
@@ -46,17 +47,19 @@ def test_sharded_steps_equal_those_of_whole_copies():
         assert max(gap(rows, weights, name) for name in ("loss", "grad_norm")) < TOLERANCE
 
 
-@each_row("lora_rank", [0, 4])
-def test_a_sharded_run_evaluates_saves_and_resumes(small: Any, checkpoint: Path, sampled_from: Any, lora_rank: int):
+@each_row("lora_rank, saved", [(0, "SHARDED_STATE_DICT"), (4, "FULL_STATE_DICT")])
+def test_a_sharded_run_evaluates_saves_and_resumes(
+    small: Any, checkpoint: Path, sampled_from: Any, lora_rank: int, saved: str
+):
     """Only rank 0 has weights to begin with (`cpu_ram_efficient_loading`)."""
     settings = {"use_vllm": True, "steps": 2, "lora_rank": lora_rank, "track_kl": lora_rank > 0}
     folder = Path(f"run-{lora_rank}")
-    output = run(*flags(small(output_dir=str(folder), **settings)))
+    output = run(*flags(small(output_dir=str(folder), **settings)), saved=saved)
     assert "in 2 processes" in output
     assert sampled_from(checkpoint, folder / "eval-before.jsonl") < 1e-4
     assert sampled_from(folder / "model", folder / "eval-after.jsonl") < 1e-3
     before = (folder / "eval-before.jsonl").read_bytes()
-    run("--resume", "--output-dir", str(folder), "--steps", "3")
+    run("--resume", "--output-dir", str(folder), "--steps", "3", saved=saved)
     metrics = list(read_metrics(folder / "metrics.jsonl"))
     assert [line["step"] for line in metrics] == [1, 2, 3]
     assert all(("kl_to_start" in line) == bool(lora_rank) for line in metrics)
