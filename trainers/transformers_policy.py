@@ -313,7 +313,9 @@ class TransformersPolicy:
         if not requests:
             return
         assert self._cache is not None
-        with torch.no_grad():  # not `inference_mode`: the model may learn, and keep what it computes here
+        # A third faster than `no_grad` for a small model. FSDP would keep these tensors in the buffers of a model that
+        # learns, but no sharded model is sampled from here (`refuse_sharded`).
+        with torch.inference_mode():
             self._cache.widen(len(self._seating))
             continuing = [request for request in requests if len(request.row().pending) == 1]
             new = [request for request in requests if len(request.row().pending) > 1]

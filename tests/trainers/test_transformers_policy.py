@@ -116,14 +116,6 @@ def test_a_common_beginning_is_computed_by_one_of_the_conversations(model: Any, 
         assert [turn.ids for turn in alone] == ids(together)[i]
 
 
-def test_a_model_may_keep_what_it_computes_while_it_is_sampled_from(model: Any, tokenizer: Any):
-    """Such as positions of longer conversations: with tensors of `inference_mode`, it could not learn afterwards."""
-    kept: list[torch.Tensor] = []
-    model.model.embed_tokens.register_forward_hook(lambda module, args, output: kept.append(output))
-    talks(policy(model, tokenizer))
-    assert [tensor.is_inference() for tensor in kept] == [False] * len(kept) != []
-
-
 def test_with_little_memory_conversations_wait_for_each_other(model: Any, tokenizer: Any):
     """Long ones leave room for fewer, and those under way lose their slots without a change to what is sampled."""
     prompts = [*PROMPTS, [50 + n for n in range(100)]]
