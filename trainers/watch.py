@@ -148,8 +148,9 @@ class Watch:
                 if rank not in last or last[rank][0] != report:
                     last[rank] = (report, now)
                 elif (silent := now - last[rank][1]) >= self._patience_s:
+                    time_text = f"{silent:.0f} s" if silent < 120 else f"{silent / 60:.0f} min"
                     raise InfrastructureError(
-                        f"process {rank} has been in {report.phase!r} without progress for {silent / 60:.0f} min while "
+                        f"process {rank} has been in {report.phase!r} without progress for {time_text} while "
                         f"process {self._rank} waits for it. See its output and its stack (py-spy dump); if it only "
                         "needs longer, raise rank_timeout_s"
                     )
