@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -25,9 +25,19 @@ Recipe = Annotated[
     typer.Option(metavar="NAME|FILE.yaml", help=f"Settings to start from: {', '.join(bundled_recipes())}, or a file."),
 ]
 ShowConfig = Annotated[bool, typer.Option("--show-config", help="Print all settings as YAML, and stop.")]
+Only = Annotated[
+    Literal["warm-start"] | None,
+    typer.Option("--only", help="Make the model after the warm start, print its folder, and stop."),
+]
 
 
-def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowConfig = False, **options: Any) -> None:
+def train(
+    recipe: Recipe = None,
+    settings: Settings = None,
+    show_config: ShowConfig = False,
+    only: Only = None,
+    **options: Any,
+) -> None:
     """Train a policy with trajectory-level GRPO.
 
     \b
@@ -50,6 +60,13 @@ def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowCon
         raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
     # Check first: importing the libraries takes seconds.
     check_installed(config)
+    if only is not None:
+        if is_resumed:
+            raise UsageError("--only warm-start makes a new run's model: leave out --resume")
+        from agentgym.trainers.train import warm_start
+
+        print_plain(f"{warm_start(config)}\n")
+        return
     if is_resumed:
         resumed_run(config)
     console = Console(quiet=os.environ.get("RANK", "0") != "0")

@@ -154,6 +154,9 @@ class TrainConfig:
     """Seconds for a single tool call. Then the episode fails."""
     episode_timeout_s: float | None = None
     """Seconds for a whole episode. Then the episode is truncated."""
+    rank_timeout_s: float = 3600.0
+    """With several processes, seconds without progress of one while others wait for it. Then the run stops, naming
+    it."""
     workers: str = "threads"
     """Where environments run: `inline`, `threads`, `processes` or `ray`."""
     ray: str | None = None

@@ -151,6 +151,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         """Run the trajectories of a batch, and gather their numbers from all ranks."""
         # With several ranks, rank 0 pushes the weights to vLLM; the others must not sample before that is done.
         self.accelerator.wait_for_everyone()
+        ranks.report(f"sampling for step {self.step + 1}")
         first = self.accelerator.process_index * len(rows)
         batch = self._rollouts(rows, self.step, training=self._is_training, first=first)
         trajectories = batch.trajectories
@@ -163,6 +164,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
                 for before, after in zip(sampled, trajectories, strict=True)
             ]
         )
+        ranks.report(f"learning in step {self.step + 1}")
         self._numbers = [after for _, after in pairs]
         if self._on_batch is not None:
             self._on_batch(SampledBatch([before for before, _ in pairs], sampled, first), self.step)

@@ -22,6 +22,7 @@ from agentgym.core.foreign import describe
 from agentgym.core.registry import class_of
 from agentgym.core.task_files import state_of
 from agentgym.rollout import EnvFactory
+from agentgym.trainers import ranks
 from agentgym.trainers.adapters import base_of, merged
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
@@ -45,6 +46,7 @@ from agentgym.trainers.warm_start import (
     warm_started,
     words_of,
 )
+from agentgym.trainers.warm_start.alone import made_alone
 
 TRAINED = "agentgym.json"
 """Name of the file with the environment, arguments and dialect of a model trained here, in the model's folder."""
@@ -282,6 +284,8 @@ def load_model(
         return load_warm(start_of(run_folder), dtype)
     early = replace(config, use_vllm=False)  # before vLLM has an engine
     slots, settings = 64, warm_start_of(config)
+    if ranks.world_size() > 1:
+        made_alone(config, settings.folder)
     warm = warm_started(settings, progress, lambda model, tokens: policy_of(early, model, tokens, slots), load)
     if run_folder is not None and PartialState().is_main_process:
         keep_start(run_folder, settings.folder)

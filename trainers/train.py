@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 from accelerate import PartialState
 from rich.console import Console
@@ -20,8 +21,9 @@ from agentgym.rollout.fitness import why_barren
 from agentgym.trainers import ranks
 from agentgym.trainers.config import TINY, TrainConfig
 from agentgym.trainers.estimate import prepared
+from agentgym.trainers.held_out import HeldOut
 from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
-from agentgym.trainers.policies import check_model, default_device, load_model, state_of_model
+from agentgym.trainers.policies import check_model, default_device, load_model, state_of_model, warm_start_of
 from agentgym.trainers.precision import of_this_machine
 from agentgym.trainers.requirements import check_installed
 from agentgym.trainers.run_folder import (
@@ -34,7 +36,7 @@ from agentgym.trainers.run_folder import (
     resumed_run,
 )
 from agentgym.trainers.training_report import TrainResult, report
-from agentgym.trainers.training_run import HeldOut, TrainingRun
+from agentgym.trainers.training_run import TrainingRun
 from agentgym.trainers.training_setup import check_prompt, explained_full_disk, quiet_libraries
 from agentgym.trainers.trl_config import check_reports, credit_of, env_factory, eval_split_of, probe
 
@@ -52,10 +54,10 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
     """
     check_installed(config)
     quiet_libraries()
-    state = ranks.join()
+    state = ranks.join(config.rank_timeout_s)
     console = console or Console(quiet=not state.is_main_process)
     watch = Stopwatch()
-    with RunProgress(console) as progress:
+    with RunProgress(console, report=ranks.report) as progress:
         progress("preparing the environment", 0, 1)
         # All of these raise before anything is written.
         run = resumed_run(config) if config.resume else new_run(config)
@@ -71,7 +73,27 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
         if state.is_main_process:
             check_folder(config.folder)
         with held(config.folder) if state.is_main_process else nullcontext(), explained_full_disk(config):
-            return _train(replace(run, config=config), model_state, progress, factory, source, scheme, watch)
+            result = _train(replace(run, config=config), model_state, progress, factory, source, scheme, watch)
+    ranks.leave()
+    return result
+
+
+def warm_start(config: TrainConfig, console: Console | None = None) -> Path:
+    """Make the model that a run with these settings begins with, unless it is cached; return its folder.
+
+    Raises:
+        UsageError: The settings have no warm start, or it cannot be made.
+    """
+    if not config.is_warm_started:
+        raise UsageError("these settings have no warm start; set warm_start_steps, e.g. to 100")
+    check_installed(config)
+    quiet_libraries()
+    state = ranks.join(config.rank_timeout_s)
+    with RunProgress(console or Console(quiet=not state.is_main_process), report=ranks.report) as progress:
+        config = of_this_machine(config, default_device())
+        load_model(config, progress)
+    ranks.leave()
+    return warm_start_of(config).folder
 
 
 def _model_state(config: TrainConfig) -> str | None:

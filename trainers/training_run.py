@@ -12,8 +12,8 @@ from transformers import PrinterCallback
 
 from agentgym.base.errors import UsageError
 from agentgym.core.policy import Policy
-from agentgym.core.task import TaskSource, iterate
-from agentgym.eval.evaluation import Summary, evaluate
+from agentgym.core.task import TaskSource
+from agentgym.eval.summary import Summary
 from agentgym.rollout import EnvFactory
 from agentgym.rollout.fitness import why_barren
 from agentgym.trainers import ranks
@@ -34,7 +34,6 @@ from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
-    eval_split_of,
     failures_of,
     grpo_config,
     limits_of,
@@ -51,41 +50,6 @@ _BARREN_TURNS = 100
 """A run stops after this many consecutive turns in steps whose turns were all unreadable."""
 
 
-class HeldOut:
-    """Evaluates on held-out tasks before and after training, with the sampling of training."""
-
-    def __init__(self, config: TrainConfig, factory: EnvFactory, source: TaskSource, progress: RunProgress):
-        self._config, self._factory, self._progress = config, factory, progress
-        self._tasks = list(iterate(source, eval_split_of(config, source), limit=config.eval_tasks))
-
-    def evaluate(self, policy: Policy, when: str, *, resume: bool = False) -> Summary:
-        """Evaluate on the main process, while the others wait for its summary.
-
-        `eval-<when>.jsonl` keeps the trajectories for a resumed run.
-        """
-        if not PartialState().is_main_process:
-            return ranks.from_main(None)
-        out = self._config.folder / f"eval-{when}.jsonl"
-        if not resume:
-            out.unlink(missing_ok=True)
-        return ranks.from_main(self._evaluate(policy, when, out))
-
-    def _evaluate(self, policy: Policy, when: str, out: Path) -> Summary:
-        config = self._config
-        return evaluate(
-            self._factory,
-            policy,
-            self._tasks,
-            config.eval_attempts,
-            out=out,
-            limits=limits_of(config),
-            seed=config.seed,
-            workers=config.placed,
-            failures=failures_of(config),
-            on_progress=lambda _, done, of: self._progress(f"evaluation {when}", done, of),
-        )
-
-
 class TrainingRun:
     """The reinforcement learning part of a run."""
 
@@ -100,8 +64,10 @@ class TrainingRun:
         progress: RunProgress,
     ):
         self._config, self._factory, self._credit, self._progress = config, factory, credit, progress
-        self._start = StartingPolicy(
-            model, use_copy=config.track_kl and not config.lora_rank, temperature=config.temperature
+        self._start = (
+            StartingPolicy(model, use_copy=not config.lora_rank, temperature=config.temperature)
+            if config.track_kl
+            else None
         )
         self._tokenizer = tokenizer
         arguments = grpo_config(config, world_size=ranks.world_size(), use_cpu=not torch.cuda.is_available())
@@ -146,7 +112,8 @@ class TrainingRun:
     def evaluation_policy(self) -> Policy:
         """Return a policy with the current weights. All processes must call this."""
         if isinstance(self._policy, VLLMPolicy):
-            sync_engine(self._trainer)
+            if self._trainer.updates:  # before them, the engine has the weights that it was made with
+                sync_engine(self._trainer)
             return self._policy
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
         return policy_of(self._config, model, self._tokenizer, slots=min(self._config.max_in_flight, 128))
@@ -176,6 +143,8 @@ class TrainingRun:
         finally:
             self._rollouts.close()
             self._log.close()
+        if self._trainer.is_fsdp_enabled:  # its checkpoints may be in parts, of which the trainer saves no model
+            self._trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
         final = self._config.folder / "model"
         self._trainer.save_model(str(final))
         if self._trainer.is_world_process_zero():
@@ -190,7 +159,7 @@ class TrainingRun:
         """Log a batch as it was sampled, before any group was replaced."""
         numbers = batch.numbers
         metrics = batch_metrics(numbers, self._credit)
-        if (kl := self._start.divergence(self._trainer.model, batch)) is not None:
+        if self._start is not None and (kl := self._start.divergence(self._trainer.model, batch)) is not None:
             metrics["kl_to_start"] = kl
         self._log.batch(metrics, numbers)
         self._record(batch)

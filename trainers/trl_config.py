@@ -166,6 +166,8 @@ def refuse_sharded(config: TrainConfig, accelerator: Any) -> None:
     is_sharded = accelerator.distributed_type == DistributedType.FSDP or (plugin is not None and plugin.zero_stage == 3)
     if is_sharded and not config.use_vllm:
         raise UsageError("with FSDP or ZeRO-3, no process has the whole model to sample from; set use_vllm: true")
+    if is_sharded and config.track_kl and not config.lora_rank:
+        raise UsageError("with FSDP or ZeRO-3, no process can keep a copy of all weights; set track_kl: false")
 
 
 def peft_config(config: TrainConfig) -> Any:

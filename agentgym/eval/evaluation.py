@@ -84,7 +84,7 @@ def evaluate(
             process or cannot be written.
     """
     method = _method(search, feedback)
-    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress, data)
+    evaluation = Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress, data)
     with evaluation.open() as jobs:
         if jobs:
             with RolloutEngine(factory, policy, limits, workers=workers, failures=failures, method=method) as engine:
@@ -109,7 +109,7 @@ async def evaluate_async(
 ) -> Summary:
     """`evaluate` on the caller's event loop."""
     method = _method(search, feedback)
-    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress, data)
+    evaluation = Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress, data)
     with evaluation.open() as jobs:
         async with aclosing(rollouts(jobs, policy, factory, limits, method=method)) as stream:
             async for trajectory in stream:
@@ -123,7 +123,7 @@ def _method(search: Search | None, feedback: WithFeedback | None) -> Method:
     return search or feedback or PLAYED_ONCE
 
 
-class _Evaluation:
+class Evaluation:
     """The trajectories of an evaluation, in its file and still to be played.
 
     With a file, only their entries are in memory.
@@ -138,7 +138,7 @@ class _Evaluation:
         out: Path | None,
         seed: int,
         on_progress: OnProgress | None,
-        data: Collection[str],
+        data: Collection[str] = (),
     ):
         self._factory, self._policy, self._data = factory, policy, data
         out = None if out is None else out.absolute()  # an environment may change the working directory

@@ -29,6 +29,7 @@ def run(*words: str) -> Result:
         (["--env", "guess", "--set", "colour=red"], "'guess' takes no argument 'colour'. It takes: "),
         (["--env", "guess", "--eval-split", "exam"], "unknown split 'exam'"),
         (["--env", "guess", "--resume"], "there is nothing to resume"),
+        (["--env", "guess", "--warm-start-steps", "0", "--only", "warm-start"], "these settings have no warm start"),
         (["--env", "guess", "--use-vllm", "--model", "some/model"], "pip install 'agentgym-suite[vllm]'"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -19,8 +20,9 @@ from rich.console import Console
 from agentgym.core.trajectory import read_jsonl
 from agentgym.trainers.config import TrainConfig, load_config, to_dict
 from agentgym.trainers.logbook.records import read_metrics
+from agentgym.trainers.policies import warm_start_of
 from agentgym.trainers.run_folder import last_checkpoint, step_of
-from agentgym.trainers.train import train
+from agentgym.trainers.train import train, warm_start
 from tests.stopped import command
 from tests.trainers.test_train_command import option
 from tests.waiting import HANG_S, eventually
@@ -80,7 +82,45 @@ def test_two_processes_train_as_one_does(small: Any):
         assert [line[name] for line in two] == pytest.approx([line[name] for line in alone_lines], abs=tolerance), name
     for when in ("before", "after"):
         assert len(list(read_jsonl(Path("both") / f"eval-{when}.jsonl"))) == 6
+    assert sampled("both") == sampled("alone")
     assert last_checkpoint(Path("both")) is not None
+
+
+def sampled(folder: str) -> dict[str, list[int]]:
+    """The tokens of the evaluation before training, by trajectory."""
+    trajectories = read_jsonl(Path(folder) / "eval-before.jsonl")
+    return {t.id: t.tokens.completion_ids for t in trajectories if t.tokens}
+
+
+SIGNED = """
+import os
+from pathlib import Path
+from letters_env import LettersEnv
+
+class Signed(LettersEnv):
+    def start(self, task):
+        super().start(task)
+        Path(f"{task.split}-{os.getpid()}").touch()
+"""
+"""An environment whose episodes leave the number of their process."""
+
+
+def test_processes_share_a_warm_start_and_the_held_out_tasks(small: Any, monkeypatch: pytest.MonkeyPatch):
+    Path("signed_env.py").write_text(SIGNED, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path.cwd()), os.environ["PYTHONPATH"]]))
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    imitation = {"warm_start_steps": 2, "warm_start_tasks": 4, "warm_start_batch": 4, "warm_start_tests": 1}
+    # `micro_batch` is that of the runs with two processes: a warm start depends on it.
+    config = small(output_dir="run", env="signed_env:Signed", steps=1, micro_batch=2, **imitation)
+    process = start(config, TWO_PROCESSES)
+    output, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, output
+    assert len(list(Path.cwd().glob("test-*"))) == 2  # processes that played
+    assert len(list(read_jsonl(Path("run/eval-before.jsonl")))) == len(sampled("run")) == 6
+    made = warm_start_of(config).folder
+    changed = (made / "config.json").stat().st_mtime_ns
+    assert warm_start(config) == made
+    assert (made / "config.json").stat().st_mtime_ns == changed
 
 
 HELD = """

@@ -113,6 +113,12 @@ def test_a_run_writes_its_records(small: Any, checkpoint: Path, sampled_from: An
     assert load_config(str(run / "config.yaml")) == config
 
 
+def test_the_divergence_is_measured_only_where_it_is_asked_for(small: Any):
+    for lora_rank in (0, 4):
+        go(small(output_dir=f"run-{lora_rank}", steps=1, track_kl=False, lora_rank=lora_rank))
+        assert "kl_to_start" not in lines(Path(f"run-{lora_rank}"))[0]
+
+
 def test_the_same_seed_gives_the_same_run(small: Any):
     go(small(output_dir="one"))
     go(small(output_dir="two"))

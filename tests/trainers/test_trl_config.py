@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
+
+from accelerate import DistributedType
 
 from agentgym.base.errors import UsageError
 from agentgym.core.rewards import Scheme
@@ -14,7 +20,15 @@ from agentgym.trainers.config import (
     load_config,
 )
 from agentgym.trainers.credit import Credit, CreditMode
-from agentgym.trainers.trl_config import credit_of, env_factory, eval_split_of, grpo_config, peft_config, probe
+from agentgym.trainers.trl_config import (
+    credit_of,
+    env_factory,
+    eval_split_of,
+    grpo_config,
+    peft_config,
+    probe,
+    refuse_sharded,
+)
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -45,6 +59,25 @@ def test_the_batch_must_fit_the_devices():
     odd = load_config(None, {"env": "guess", "groups": 5, "group_size": 2, "updates_per_step": 1, "refill_rounds": 1})
     with pytest.raises(UsageError, match="whole groups on each of the 2 devices"):
         grpo_config(odd, world_size=2, use_cpu=True)
+
+
+@each_row(
+    "settings, advice",
+    [
+        ({}, "set use_vllm: true"),
+        ({"use_vllm": True}, "set track_kl: false"),
+        ({"use_vllm": True, "lora_rank": 4}, None),
+    ],
+)
+def test_a_sharded_model_cannot_be_sampled_from_nor_copied(settings: dict[str, Any], advice: str | None):
+    config = load_config(None, {"env": "guess", **settings})
+    plugin = SimpleNamespace(zero_stage=3)
+    fsdp = SimpleNamespace(distributed_type=DistributedType.FSDP, state=SimpleNamespace())
+    zero = SimpleNamespace(distributed_type=DistributedType.DEEPSPEED, state=SimpleNamespace(deepspeed_plugin=plugin))
+    for accelerator in (fsdp, zero):
+        with pytest.raises(UsageError, match=advice) if advice else nullcontext():
+            refuse_sharded(config, accelerator)
+    refuse_sharded(config, SimpleNamespace(distributed_type=DistributedType.MULTI_GPU, state=SimpleNamespace()))
 
 
 WITH_TOOL = Scheme({"outcome": 2.0, "tool": 0.5}, allow_unsound=True)

@@ -213,8 +213,8 @@ def test_an_engine_whose_updates_are_lost_stops_the_run(
     lora_rank: int, small: Any, stand_in: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    sync, syncs = VLLMGeneration.sync_weights, count(1)
-    monkeypatch.setattr(stand_in, "sync_weights", lambda self: sync(self) if next(syncs) <= 2 else None)
+    sync, syncs = stand_in.sync_weights, count(1)
+    monkeypatch.setattr(stand_in, "sync_weights", lambda self: sync(self) if next(syncs) <= 1 else None)
     with pytest.raises(InfrastructureError, match="still samples from old weights"):
         train(small(output_dir="run", use_vllm=True, groups=6, lora_rank=lora_rank), Console(file=io.StringIO()))
     assert [line["step"] for line in read_metrics(Path("run/metrics.jsonl"))] == [1]  # no step had wrong weights

@@ -44,10 +44,20 @@ class RunProgress:
     """Shows bars and the table of steps; use as a context manager.
 
     In a log, where bars cannot move, a line at least every five seconds says what is being done.
+
+    Args:
+        console: Where to print.
+        clock: Returns the time in seconds.
+        report: Called with a description of the work in progress whenever it progresses.
     """
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
-        self.console, self._clock = console, clock
+    def __init__(
+        self,
+        console: Console,
+        clock: Callable[[], float] = time.monotonic,
+        report: Callable[[str], None] = lambda text: None,
+    ):
+        self.console, self._clock, self._report = console, clock, report
         self._bars = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=None),
@@ -86,6 +96,7 @@ class RunProgress:
             self._ids[what] = self._bars.add_task(escape(what), total=of, note="")
         self._bars.update(self._ids[what], completed=done, total=of, note=escape(note))
         before, self._work = self._work, _Work(what, done, of, note)
+        self._report(self._work.text)
         if before.what != what:
             self._began = self._clock()
         is_new = self._work.tenth != (before.tenth if before.what == what else 0)

@@ -30,7 +30,6 @@ from agentgym.core.task import TRAIN
 from agentgym.core.trajectory import Tokens, Trajectory, read_jsonl
 from agentgym.rollout import EnvFactory, Job, Limits
 from agentgym.rollout.streams import play_jobs
-from agentgym.trainers import ranks
 from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import short_name
@@ -358,10 +357,6 @@ def warm_started(
     """
     folder = settings.folder
     if not settings.is_cached:
-        if ranks.world_size() > 1:
-            raise UsageError(
-                "the warm start runs in one process only; first start the same run once without a launcher"
-            )
         folder.parent.mkdir(parents=True, exist_ok=True)
         with held(folder.with_name(f"{folder.name}.making")):
             _make(settings, folder, progress, make_policy, load)

@@ -202,7 +202,7 @@ def attempts(
     """
     was_training = model.training
     model.eval()
-    with torch.inference_mode():
+    with torch.no_grad():
         limits = Limits(max_new_tokens=max_new_tokens)
         policy = make_policy(model, tokenizer)
         played = asyncio.run(play_jobs(jobs, policy, factory, limits, progress=progress))
