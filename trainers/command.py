@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +15,7 @@ from agentgym.base.errors import UsageError
 from agentgym.base.settings import parse_settings, read_value
 from agentgym.trainers.config import FIELDS, TrainConfig, bundled_recipes, describe, documentation, load_config
 from agentgym.trainers.logbook.progress import RunProgress
+from agentgym.trainers.passed_on import MAPPINGS
 from agentgym.trainers.requirements import check_installed
 from agentgym.trainers.run_folder import config_to_resume, how_to_resume, resumed_run
 
@@ -92,16 +93,18 @@ def overrides_of(options: Mapping[str, Any], settings: Iterable[str]) -> dict[st
     Raises:
         UsageError: A value cannot be read.
     """
-    overrides = {name: _read(name, value) for name, value in options.items() if value is not None}
+    overrides = {name: _read(name, value) for name, value in options.items() if value not in (None, [], ())}
     if arguments := parse_settings(settings):
         overrides["env_kwargs"] = overrides.get("env_kwargs", {}) | arguments
     return overrides
 
 
-def _read(name: str, value: str | bool) -> Any:
+def _read(name: str, value: str | bool | Sequence[str]) -> Any:
     """Return the value of an option, read as `--set` reads it; settings of type text keep the text unchanged."""
     if isinstance(value, bool):
         return value
+    if not isinstance(value, str):
+        return parse_settings(value, f"--{name.replace('_', '-')}")
     parsed = read_value(value, f"--{name.replace('_', '-')}")
     kind = FIELDS[name].type
     return value if kind == "str" or (kind == "str | None" and parsed is not None) else parsed
@@ -125,14 +128,14 @@ def _add_fields() -> None:
     parameters = [p for p in inspect.signature(train, eval_str=True).parameters.values() if p.name != "options"]
     for name, field in FIELDS.items():
         flag = f"--{name.replace('_', '-')}"
-        is_switch = field.type == "bool"
+        is_switch, is_mapping = field.type == "bool", name in MAPPINGS
         option = typer.Option(
             f"{flag}/--no-{flag.removeprefix('--')}" if is_switch else flag,
-            metavar=None if is_switch else "VALUE",
+            metavar=None if is_switch else "KEY=VALUE" if is_mapping else "VALUE",
             help=documentation(name),
             rich_help_panel=headings.get(name),
         )
-        kind = bool | None if is_switch else str | None
+        kind = bool | None if is_switch else list[str] | None if is_mapping else str | None
         parameters.append(
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
         )

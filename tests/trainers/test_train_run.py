@@ -46,7 +46,7 @@ def go(config: TrainConfig) -> str:
 
 def lines(folder: Path) -> list[dict[str, float]]:
     metrics = list(read_metrics(folder / "metrics.jsonl"))
-    return [{k: v for k, v in line.items() if k not in UNSTABLE} for line in metrics]
+    return [{k: v for k, v in line.items() if not k.startswith(UNSTABLE)} for line in metrics]
 
 
 def assert_alike(first_run: Path, other: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+from typing import Any
+
 import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
@@ -14,7 +18,8 @@ from agentgym.trainers.config import (
     load_config,
 )
 from agentgym.trainers.credit import Credit, CreditMode
-from agentgym.trainers.trl_config import credit_of, env_factory, eval_split_of, grpo_config, peft_config, probe
+from agentgym.trainers.passed_on import owned_by_run
+from agentgym.trainers.trl_config import check_trl, credit_of, env_factory, eval_split_of, grpo_config, peft_config, probe
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -45,6 +50,47 @@ def test_the_batch_must_fit_the_devices():
     odd = load_config(None, {"env": "guess", "groups": 5, "group_size": 2, "updates_per_step": 1, "refill_rounds": 1})
     with pytest.raises(UsageError, match="whole groups on each of the 2 devices"):
         grpo_config(odd, world_size=2, use_cpu=True)
+
+
+# Settings that are passed on.
+
+
+def configured(**trl: Any) -> Any:
+    return grpo_config(load_config(None, {"env": "guess", "model": "some/model", "bf16": False, "trl": trl}), 1, True)
+
+
+@each_row(
+    "trl, message",
+    [
+        ({"adam_beta": 0.9}, "trl: unknown key 'adam_beta'; did you mean 'adam_beta"),
+        ({"adam_beta2": "high"}, "trl: 'adam_beta2': Input should be a valid number"),
+    ],
+)
+def test_arguments_that_trl_does_not_have_are_refused(trl: dict[str, Any], message: str):
+    with pytest.raises(UsageError, match=message):
+        check_trl(load_config(None, {"env": "guess", "model": "some/model", "trl": trl}))
+
+
+def test_arguments_are_passed_on_to_trl():
+    trl = {"optim": "adafactor", "adam_beta2": 0.95, "lr_scheduler_type": "constant"}
+    check_trl(load_config(None, {"env": "guess", "model": "some/model", "trl": trl}))
+    arguments = configured(**trl)
+    assert (arguments.optim, arguments.adam_beta2) == ("adafactor", 0.95)
+    assert (arguments.lr_scheduler_type, arguments.lr_scheduler_kwargs) == ("constant", None)
+    assert configured().lr_scheduler_kwargs == {"min_lr_rate": 0.1}
+
+
+def test_every_argument_that_a_run_gives_trl_is_refused_or_may_be_replaced():
+    """Otherwise a key could silently change what a setting decides."""
+    source = ast.parse(inspect.getsource(grpo_config))
+    [call] = [
+        node
+        for node in ast.walk(source)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "partial"
+    ]
+    names = {keyword.arg for keyword in call.keywords if keyword.arg}
+    replaceable = {"lr_scheduler_type", "lr_scheduler_kwargs", "disable_dropout", "dataloader_pin_memory"}
+    assert names - owned_by_run("trl") == replaceable
 
 
 WITH_TOOL = Scheme({"outcome": 2.0, "tool": 0.5}, allow_unsound=True)

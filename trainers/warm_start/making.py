@@ -35,7 +35,7 @@ from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import short_name
 from agentgym.trainers.logbook.records import MarkComplete
-from agentgym.trainers.precision import training_dtype
+from agentgym.trainers.precision import loading
 from agentgym.trainers.run_folder import last_checkpoint
 from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
@@ -366,12 +366,13 @@ def warm_started(
         with held(folder.with_name(f"{folder.name}.making")):
             _make(settings, folder, progress, make_policy, load)
     own = settings.pretrained
-    return load_warm(folder, training_dtype(own.bf16, own.lora_rank) if own else torch.float32)
+    options = {"dtype": torch.float32} if own is None else loading(own.bf16, own.lora_rank, dict(own.model_kwargs))
+    return load_warm(folder, options)
 
 
-def load_warm(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` of a warm-started model."""
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype), AutoTokenizer.from_pretrained(folder)
+def load_warm(folder: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return `(model, tokenizer)` of a warm-started model, given options of `from_pretrained`."""
+    return AutoModelForCausalLM.from_pretrained(folder, **options), AutoTokenizer.from_pretrained(folder)
 
 
 def _make(settings: WarmStart, folder: Path, progress: Progress, make_policy: MakePolicy, load: Load | None) -> None:

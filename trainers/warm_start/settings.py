@@ -92,6 +92,8 @@ class Pretrained:
     gradient_checkpointing: bool = False
     template_kwargs: tuple[tuple[str, Any], ...] = ()
     """Arguments of the model's chat template."""
+    model_kwargs: tuple[tuple[str, Any], ...] = ()
+    """How the model is loaded (`precision.loading`)."""
 
 
 @dataclass(frozen=True)
