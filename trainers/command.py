@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -27,8 +28,23 @@ Recipe = Annotated[
 ]
 ShowConfig = Annotated[bool, typer.Option("--show-config", help="Print all settings as YAML, and stop.")]
 
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Build everything with a random model of two layers in the true shape, play one group, take one step, and "
+        "print estimates of memory and time.",
+    ),
+]
 
-def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowConfig = False, **options: Any) -> None:
+
+def train(
+    recipe: Recipe = None,
+    settings: Settings = None,
+    show_config: ShowConfig = False,
+    dry_run: DryRun = False,
+    **options: Any,
+) -> None:
     """Train a policy with trajectory-level GRPO.
 
     \b
@@ -38,6 +54,7 @@ def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowCon
     agentgym train --env sql --credit turn       with other settings
     agentgym train --env sql --set folder=DIR    on tasks from files
     agentgym train --recipe sql-qwen3-lora       a real model on a GPU
+    agentgym train --recipe sql-qwen3-lora --dry-run       a trial without its weights
 
     Values are YAML: 3, 5e-4, null, [1, 2], {a: 1}, text. Task files: agentgym tasks sources.
     """
@@ -50,7 +67,11 @@ def train(recipe: Recipe = None, settings: Settings = None, show_config: ShowCon
     if not is_resumed and recipe is None and "env" not in overrides:
         raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
     # Check first: importing the libraries takes seconds.
-    check_installed(config)
+    check_installed(replace(config, use_vllm=False, vllm={}) if dry_run else config)
+    if dry_run:
+        from agentgym.trainers.dry_run import dry_run as start_dry_run
+
+        return start_dry_run(config)
     if is_resumed:
         resumed_run(config)
     console = Console(quiet=os.environ.get("RANK", "0") != "0")

@@ -55,7 +55,9 @@ _CREDIT = "it would discard the credit of turns (--credit)"
 _SAMPLING = "the run samples at --temperature alone, and its log-probabilities are those of that distribution"
 _TRL_REFUSED = {
     **dict.fromkeys(("importance_sampling_level", "use_liger_kernel"), _CREDIT),
-    **dict.fromkeys(("scale_rewards", "reward_weights", "multi_objective_aggregation"), "advantages come from --credit"),
+    **dict.fromkeys(
+        ("scale_rewards", "reward_weights", "multi_objective_aggregation"), "advantages come from --credit"
+    ),
     **dict.fromkeys(
         ("vllm_importance_sampling_correction", "vllm_importance_sampling_mode", "vllm_importance_sampling_cap"),
         "the correction is per token, which credit per turn needs",

@@ -160,12 +160,12 @@ class TrainingRun:
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
         return policy_of(self._config, model, self._tokenizer, slots=min(self._config.max_in_flight, 128))
 
-    def train(self, run: PlannedRun, before: Summary) -> None:
+    def train(self, run: PlannedRun, before: Summary | None) -> None:
         """Train, starting from the run's checkpoint if there is one, and save the trained model.
 
         Args:
             run: The run.
-            before: The evaluation before training, for the model cards of checkpoints.
+            before: The evaluation before training, if there was one, for the model cards of checkpoints.
         """
         self._before, checkpoint = before, run.checkpoint
         if PartialState().is_main_process:

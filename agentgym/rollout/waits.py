@@ -80,8 +80,7 @@ class Waits:
         now = self._now()
         waits = sorted((wait.since, trajectory, wait) for trajectory, wait in self._waits.copy().items())
         lines = [
-            f"{now - since:8.1f} s  {trajectory}  waits for {wait.text}"
-            for since, trajectory, wait in waits[:SHOWN]
+            f"{now - since:8.1f} s  {trajectory}  waits for {wait.text}" for since, trajectory, wait in waits[:SHOWN]
         ]
         if len(waits) > SHOWN:
             lines.append(f"… and {len(waits) - SHOWN} more")

@@ -32,12 +32,12 @@ def test_each_moment_counts_for_the_innermost_phase():
         time.now += 16
         assert clock.lap() == {"idle": 1, "learn": 18, "rollouts": 4, "sync": 8}
         time.now += 32
-    assert clock.lap() == {"learn": 32}
+    assert clock.lap() == {"learn": 32, "idle": 0}
 
 
 def test_the_metrics_add_up_to_the_step_and_hold_the_speed_of_each_phase():
     lap = {"rollouts": 6.0, "learn": 4.0, "sync": 1.0, "diagnostics": 0.5, "idle": 0.5}
-    work = Work(sampled_tokens=200, learned_tokens=800, flops_per_token=10.0, peak_flops=4000.0)
+    work = Work(sampled_tokens=200, learned_tokens=800, learned_flops=8000.0, peak_flops=4000.0)
     metrics = phase_metrics(lap, 5.0, work)
     seconds = {name: value for name, value in metrics.items() if name.startswith("seconds/")}
     assert sum(seconds.values()) == 12.0

@@ -191,12 +191,20 @@ def test_a_run_in_a_log_is_never_silent():
     progress("solving tasks", 0, 40)
     for now[0] in (1.0, 3.0, 4.5, 5.0, 8.0, 9.5):
         progress.remind()
+    progress("solving tasks", 2, 40)
+    now[0] = 20.0
+    progress.remind()
     progress("solving tasks", 40, 40, "39 solved")
     progress("saving", 0, 1)
-    now[0] = 14.0
+    now[0] = 24.5
     progress.remind()
-    lines = ["solving tasks: 0 of 40 (4 s)", "solving tasks: 0 of 40 (10 s)", "solving tasks: 40 of 40, 39 solved"]
-    assert output.getvalue().splitlines() == [*lines, "saving … (4 s)"]
+    assert output.getvalue().splitlines() == [
+        "solving tasks: 0 of 40 (4 s)",
+        "solving tasks: 0 of 40 (10 s)",
+        "solving tasks: 2 of 40 (20 s, about 6 min left)",
+        "solving tasks: 40 of 40, 39 solved",
+        "saving … (4 s)",
+    ]
 
 
 def test_recorded_settings_survive_being_moved():

@@ -19,7 +19,15 @@ from agentgym.trainers.config import (
 )
 from agentgym.trainers.credit import Credit, CreditMode
 from agentgym.trainers.passed_on import owned_by_run
-from agentgym.trainers.trl_config import check_trl, credit_of, env_factory, eval_split_of, grpo_config, peft_config, probe
+from agentgym.trainers.trl_config import (
+    check_trl,
+    credit_of,
+    env_factory,
+    eval_split_of,
+    grpo_config,
+    peft_config,
+    probe,
+)
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -84,9 +92,7 @@ def test_every_argument_that_a_run_gives_trl_is_refused_or_may_be_replaced():
     """Otherwise a key could silently change what a setting decides."""
     source = ast.parse(inspect.getsource(grpo_config))
     [call] = [
-        node
-        for node in ast.walk(source)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "partial"
+        node for node in ast.walk(source) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "partial"
     ]
     names = {keyword.arg for keyword in call.keywords if keyword.arg}
     replaceable = {"lr_scheduler_type", "lr_scheduler_kwargs", "disable_dropout", "dataloader_pin_memory"}

@@ -72,7 +72,7 @@ class Plan:
         if self.train_gpus is not None:
             how = f"{self.learners} GPUs that train and {self.samplers} that sample, "
         parts = " sharded," if self.sharded else ""
-        rows = f"{count_of(self.micro_batch, "row")} of {self.context:,} tokens in a pass"
+        rows = f"{count_of(self.micro_batch, 'row')} of {self.context:,} tokens in a pass"
         return f"{self.shape.weights / 1e9:.2f} billion weights, {kind},{parts} {how}{rows}"
 
     @property
@@ -204,9 +204,7 @@ class Seconds:
         return work + self.sync
 
 
-def step_seconds(
-    plan: Plan, episodes: Episodes, tools_s: float = 0.0, efficiency: Efficiency | None = None
-) -> Seconds:
+def step_seconds(plan: Plan, episodes: Episodes, tools_s: float = 0.0, efficiency: Efficiency | None = None) -> Seconds:
     """Return the seconds of a step.
 
     Args:

@@ -15,6 +15,7 @@ from agentgym.trainers.cost.estimate import (
 )
 from agentgym.trainers.cost.gpus import GIB
 
+
 def report(plan: Plan, episodes: Episodes, tools_s: float = 0.0) -> str:
     """Return the memory on each GPU and the seconds of a step.
 
@@ -37,7 +38,9 @@ def _memory_rows(plan: Plan) -> list[str]:
     rows.append(_row(f"engine: cache{share}", max(0.0, cache_memory(plan)) / GIB, "GiB"))
     rows.append(_row(f"engine: whole episodes of {plan.context:,} tokens", cache_episodes(plan), ""))
     if not fits(plan):
-        rows.append("It does not fit: use more GPUs, sharded weights, LoRA, a smaller micro batch or a smaller context.")
+        rows.append(
+            "It does not fit: use more GPUs, sharded weights, LoRA, a smaller micro batch or a smaller context."
+        )
     return rows
 
 

@@ -66,18 +66,22 @@ class Shape:
 
     def forward_flops(self, attended: float) -> float:
         """Return the operations for a token that attends to this many positions, twice the multiplications."""
-        attention = 4 * self.queries * attended
-        return 2 * (self.layers * self.linear_weights + self.hidden * self.vocabulary) + self.layers * attention
+        matrices = 2 * (self.layers * self.linear_weights + self.hidden * self.vocabulary)
+        return matrices + self._attention_flops(attended)
+
+    def _attention_flops(self, attended: float) -> float:
+        return 4 * self.layers * self.queries * attended
 
     def learning_flops(self, attended: float, lora_rank: int = 0) -> float:
         """Return the operations for learning from a token.
 
-        The backward pass computes the gradients of activations and of trained weights, each of them as costly as the
-        forward pass. With LoRA, only those of the adapters are trained.
+        The backward pass computes the gradients of both factors of each product: of activations and of weights, which
+        LoRA does not need for frozen weights, and twice of activations in attention.
         """
         if not lora_rank:
             return 3 * self.forward_flops(attended)
-        return 2 * self.forward_flops(attended) + 6 * self.lora_weights(lora_rank)
+        adapters = 6 * self.lora_weights(lora_rank)
+        return 2 * self.forward_flops(attended) + self._attention_flops(attended) + adapters
 
     def cache_bytes(self, width: int = 2) -> int:
         """Return the bytes of keys and values of a token, with numbers of `width` bytes."""
@@ -124,6 +128,7 @@ def shape_of(config: Any) -> Shape | None:
         feed_forward=text.intermediate_size,
         tied=bool(text.tie_word_embeddings),
         positions=text.max_position_embeddings,
+        rope_theta=text.rope_parameters["rope_theta"],
     )
 
 

@@ -71,8 +71,8 @@ class Work:
     sampled_tokens: int = 0
     learned_tokens: int = 0
     """Tokens of prompts and completions that the weights learn from, counting each pass over the batch."""
-    flops_per_token: float = 0.0
-    """Floating-point operations of learning from a token."""
+    learned_flops: float = 0.0
+    """Floating-point operations of learning from these tokens."""
     peak_flops: float | None = None
     """Of all devices per second; `None` if it is not known."""
 
@@ -93,8 +93,8 @@ def phase_metrics(lap: Mapping[str, float], sampler_s: float, work: Work) -> dic
     for phase, tokens in ((GENERATE, work.sampled_tokens), (LEARN, work.learned_tokens)):
         if tokens and seconds.get(phase):
             metrics[f"tokens_per_second/{phase}"] = tokens / seconds[phase]
-    if work.peak_flops and seconds.get(LEARN):
-        metrics["mfu"] = work.learned_tokens * work.flops_per_token / (seconds[LEARN] * work.peak_flops)
+    if work.peak_flops and work.learned_flops and seconds.get(LEARN):
+        metrics["mfu"] = work.learned_flops / (seconds[LEARN] * work.peak_flops)
     return metrics
 
 

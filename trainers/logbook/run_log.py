@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.logbook.phases import LEARN, PhaseClock, Work, phase_metrics, shares_text
 from agentgym.trainers.logbook.progress import RunProgress
 from agentgym.trainers.logbook.records import MetricsFile
+from agentgym.trainers.logbook.speed import Speed
 
 _GAPS = {
     "sampler_gap": "sampling/sampling_logp_difference/mean",
@@ -31,7 +31,7 @@ class RunLog(TrainerCallback):
         progress: The terminal output.
         clock: Measures the phases of each step.
         sampler_s: Returns the seconds in which an episode has waited for the policy so far.
-        speed: The operations for a token, and the peak of all devices.
+        speed: The operations that learning needs, and the peak of all devices.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class RunLog(TrainerCallback):
         progress: RunProgress,
         clock: PhaseClock,
         sampler_s: Callable[[], float],
-        speed: Work,
+        speed: Speed,
     ):
         self._config, self._progress = config, progress
         self._clock, self._sampler_s, self._speed = clock, sampler_s, speed
@@ -48,6 +48,7 @@ class RunLog(TrainerCallback):
         self._file: MetricsFile | None = None
         self._batch: dict[str, float] = {}
         self._tokens = self._sampled = 0
+        self._flops = 0.0
         self._flat = 0
 
     def open(self, resume_at: int | None) -> None:
@@ -65,6 +66,7 @@ class RunLog(TrainerCallback):
         self._batch = metrics
         self._tokens = sum(episode.token_count for episode in episodes)
         self._sampled = sum(episode.sampled_tokens for episode in episodes)
+        self._flops = self._speed.learning_flops(episode.token_count for episode in episodes)
         self._flat = self._flat + 1 if metrics.get("flat_groups") == 1.0 else 0
         if self._flat == self._config.plateau_warning:
             self._progress.say(
@@ -100,8 +102,8 @@ class RunLog(TrainerCallback):
     def _phases(self, lap: dict[str, float]) -> dict[str, float]:
         """Return the metrics of the phases since the last step."""
         before, self._sampled_before_s = self._sampled_before_s, self._sampler_s()
-        learned = self._tokens * self._config.epochs_per_step
-        work = replace(self._speed, sampled_tokens=self._sampled, learned_tokens=learned)
+        passes = self._config.epochs_per_step
+        work = Work(self._sampled, passes * self._tokens, passes * self._flops, self._speed.peak_flops)
         return phase_metrics(lap, self._sampled_before_s - before, work)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

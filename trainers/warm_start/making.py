@@ -42,7 +42,16 @@ from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from agentgym.trainers.trl_seam import score_labels_only
 from agentgym.trainers.versions import checkpointing
 from agentgym.trainers.warm_start.examples import Example, examples, rendered
-from agentgym.trainers.warm_start.settings import Goal, MakePolicy, Own, Progress, WarmStart, attempts, training_jobs
+from agentgym.trainers.warm_start.settings import (
+    Goal,
+    MakePolicy,
+    Own,
+    Progress,
+    WarmStart,
+    attempts,
+    training_jobs,
+    training_tasks,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -55,13 +64,14 @@ def demonstrations(settings: WarmStart, progress: Progress) -> list[Trajectory]:
 
 
 def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progress: Progress) -> list[Trajectory]:
-    """Return solution trajectories of `tasks` training tasks, without broken tasks.
+    """Return solution trajectories of up to `tasks` training tasks, each played once, without broken tasks.
 
     Raises:
         UsageError: A solution does not solve its task. For tasks from files, some of which may exceed limits such as
             `max_turns`: no solution solves its task.
     """
     factory = EnvFactory(env, env_kwargs)
+    tasks = training_tasks(factory, tasks)
     jobs = training_jobs(factory, tasks, seed)
     trajectories: list[Trajectory] = []
 
