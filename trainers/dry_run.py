@@ -62,12 +62,14 @@ _COUNTS = (1, 2, 4, 8, 16, 32)
 
 @dataclass(frozen=True)
 class _Differing(Credit):
-    """Credit as if every second trajectory were good: a random model solves nothing, and equal rewards teach nothing."""
+    """Credit as if every second trajectory were good, since a random model solves nothing."""
 
     def advantages(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> list[list[float]]:
+        """Return 1 for each turn of every second trajectory, and -1 for the others."""
         return [[1.0 if place % 2 else -1.0] * len(t.model_turns) for place, t in enumerate(trajectories)]
 
     def logged_rewards(self, trajectories: Sequence[RewardedEpisode]) -> list[float | None]:
+        """Return 1 for every second trajectory, and 0 for the others."""
         return [float(place % 2) for place, _ in enumerate(trajectories)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from contextlib import suppress
 
 from agentgym.rollout.waits import Waits
 from agentgym.trainers.logbook.phases import PhaseClock, Work, phase_metrics, shares_text
@@ -26,9 +26,9 @@ def test_each_moment_counts_for_the_innermost_phase():
         time.now += 2
         with clock.phase("rollouts"):
             time.now += 4
-            with pytest.raises(ValueError, match="x"), clock.phase("sync"):
+            with suppress(ValueError), clock.phase("sync"):
                 time.now += 8
-                raise ValueError("x")
+                raise ValueError
         time.now += 16
         assert clock.lap() == {"idle": 1, "learn": 18, "rollouts": 4, "sync": 8}
         time.now += 32

@@ -52,7 +52,5 @@ def cache_text(tokens: int, context: int, at_once: int, share: float | None) -> 
     text = f"vLLM's cache holds {count_of(tokens, 'token')}{of}: {count_of(whole, 'whole episode')} of {context:,}"
     if whole >= at_once:
         return f"{text}; up to {at_once} run at once"
-    return (
-        f"[yellow]{text}, but up to {at_once} run at once: long ones will wait for room.[/] Raise --vllm-memory, or lower "
-        "--context or --max-in-flight"
-    )
+    warning = f"[yellow]{text}, but up to {at_once} run at once: long ones will wait for room.[/]"
+    return f"{warning} Raise --vllm-memory, or lower --context or --max-in-flight"
