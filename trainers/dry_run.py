@@ -47,7 +47,7 @@ from agentgym.trainers.trl_config import check_trl, credit_of, env_factory, eval
 LAYERS = 2
 _SCALE: dict[str, Any] = {
     **{"steps": 1, "groups": 1, "group_size": 2, "updates_per_step": 1, "epochs_per_step": 1, "micro_batch": 1},
-    **{"refill_rounds": 0, "max_new_tokens": 16, "max_tokens": 48, "warm_start_steps": 0, "warm_start_own": 0},
+    **{"refill_rounds": 0, "max_new_tokens": 8, "max_tokens": 24, "warm_start_steps": 0, "warm_start_own": 0},
     **{"warm_start_from": None, "use_vllm": False, "vllm": {}, "vllm_memory": None, "record_groups": None},
     **{"report_to": [], "save_every": 1000, "generation_timeout_s": None, "resume": False},
 }

@@ -61,6 +61,8 @@ class Plan:
     """GPUs of one sampling engine."""
     updates: int = 2
     """Updates of the weights in a step."""
+    copies: int = 0
+    """Whole float32 copies of the starting weights, for the KL divergence."""
     padding: float = 1.7
     """Computed positions for each token of an episode in learning."""
 
@@ -140,6 +142,7 @@ def training_memory(plan: Plan) -> Memory:
         weights = (2 * shape.weights + 4 * trained) / parts + gathered
     else:
         weights = 4 * shape.weights / parts + (gathered or 2 * shape.weights)
+    weights += 4 * shape.weights * plan.copies
     tokens = plan.micro_batch * plan.context
     layer = layer_activations(shape, lora=bool(plan.lora_rank))
     between = (2 if plan.lora_rank else 4) * shape.hidden

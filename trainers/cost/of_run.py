@@ -30,6 +30,7 @@ def plan_of(config: TrainConfig, shape: Shape, gpu: Gpu, gpus: int, *, sharded: 
         checkpointing=config.gradient_checkpointing,
         sharded=sharded,
         updates=config.updates_per_step,
+        copies=0 if config.lora_rank else config.track_kl + (config.kl_weight > 0),
     )
 
 
