@@ -18,24 +18,24 @@ from agentgym.core.trajectory import Tokens, Trajectory, Turn
 from agentgym.rollout import Group, PlayedGroup
 from agentgym.trainers.batches import Batch, TaskRow, task_rows
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.cost.shapes import Shape, shape_named
+from agentgym.trainers.cost.shapes import ModelShape, shape_named
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.dry_run import shape_config
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.tiny import tiny_tokenizer
 from agentgym.trainers.trl_config import grpo_config, peft_config
 
-TINY = Shape("qwen3", 512, 64, 2, 2, 1, 32, 128, tied=True, positions=4096)
+TINY = ModelShape("qwen3", 512, 64, 2, 2, 1, 32, 128, tied=True, positions=4096)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def shape(tiny: bool, layers: int | None = None) -> Shape:
+def shape(tiny: bool, layers: int | None = None) -> ModelShape:
     """Return the shape of Qwen3-1.7B, or a tiny one; with `layers`, the large one has so many."""
     whole = TINY if tiny else shape_named("Qwen3-1.7B")
     return whole if layers is None or tiny else replace(whole, layers=layers)
 
 
-def random_model(of: Shape, dtype: torch.dtype = torch.bfloat16) -> Any:
+def random_model(of: ModelShape, dtype: torch.dtype = torch.bfloat16) -> Any:
     """Return a model with random weights on the device, made there."""
     torch.manual_seed(0)
     with torch.device(DEVICE):

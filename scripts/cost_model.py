@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from agentgym.base.errors import UsageError
-from agentgym.trainers.cost.estimate import Episodes, Plan
+from agentgym.trainers.cost.estimate import Plan, StepWork
 from agentgym.trainers.cost.gpus import GPUS, gpu_named
 from agentgym.trainers.cost.report import report
 from agentgym.trainers.cost.shapes import published, shape_named
@@ -59,7 +59,7 @@ def main(words: list[str] | None = None) -> None:
         updates=options.updates,
         padding=options.padding,
     )
-    episodes = Episodes(options.episodes, options.prompt, options.turns, options.sampled, options.observed)
+    episodes = StepWork(options.episodes, options.prompt, options.turns, options.sampled, options.observed)
     print(report(plan, episodes, options.tools))
 
 

@@ -31,7 +31,7 @@ from agentgym.trainers.cost.estimate import Plan, fits
 from agentgym.trainers.cost.gpus import GPUS, Gpu, gpu_of
 from agentgym.trainers.cost.of_run import longest_episodes, plan_of
 from agentgym.trainers.cost.report import report
-from agentgym.trainers.cost.shapes import Shape, shape_named, shape_of
+from agentgym.trainers.cost.shapes import ModelShape, shape_named, shape_of
 from agentgym.trainers.credit import Credit, RewardedEpisode
 from agentgym.trainers.logbook.phases import PHASES
 from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
@@ -105,7 +105,7 @@ def dry_run(config: TrainConfig, console: Console | None = None) -> None:
     console.print(escape(f"{results}\n\n{_estimate(config, whole)}"), highlight=False, soft_wrap=True)
 
 
-def shape_of_model(config: TrainConfig) -> Shape:
+def shape_of_model(config: TrainConfig) -> ModelShape:
     """Return the shape of a run's model: of a checkpoint's folder, or of a published model, without a model hub.
 
     Raises:
@@ -121,7 +121,7 @@ def shape_of_model(config: TrainConfig) -> Shape:
     return shape
 
 
-def shape_config(shape: Shape) -> Any:
+def shape_config(shape: ModelShape) -> Any:
     """Return the configuration (transformers) of a model with this shape."""
     return AutoConfig.for_model(
         shape.kind,
@@ -141,7 +141,7 @@ def shape_config(shape: Shape) -> Any:
     )
 
 
-def random_model(config: TrainConfig, whole: Shape, tokens: int) -> Any:
+def random_model(config: TrainConfig, whole: ModelShape, tokens: int) -> Any:
     """Return a model of two layers in the shape of a run's model, with random weights.
 
     Args:
@@ -169,7 +169,7 @@ def _tasks(source: TaskSource) -> list[Any]:
     return list(iterate(source, TRAIN, _READ))
 
 
-def _results(folder: Path, model: Any, whole: Shape, seconds: float) -> str:
+def _results(folder: Path, model: Any, whole: ModelShape, seconds: float) -> str:
     """Return the outcome of the step as text."""
     [line] = read_metrics(folder / "metrics.jsonl")
     played = list(read_jsonl(folder / FILE))
@@ -187,7 +187,7 @@ def _results(folder: Path, model: Any, whole: Shape, seconds: float) -> str:
     )
 
 
-def _estimate(config: TrainConfig, shape: Shape) -> str:
+def _estimate(config: TrainConfig, shape: ModelShape) -> str:
     """Return the estimate of the whole run on the fewest GPUs that it fits on."""
     gpu = gpu_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
     gpu = gpu or GPUS["h100"]
@@ -197,5 +197,5 @@ def _estimate(config: TrainConfig, shape: Shape) -> str:
     return f"The whole run, if every episode fills the context, with vLLM:\n{report(plan, episodes)}"
 
 
-def _plan(config: TrainConfig, shape: Shape, gpu: Gpu, gpus: int) -> Plan:
+def _plan(config: TrainConfig, shape: ModelShape, gpu: Gpu, gpus: int) -> Plan:
     return plan_of(config, shape, gpu, gpus, sharded=gpus > 1 and not config.lora_rank)

@@ -17,14 +17,14 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from agentgym.trainers.adapters import lora
 from agentgym.trainers.cost.estimate import Plan, layer_activations, training_memory
 from agentgym.trainers.cost.gpus import GPUS
-from agentgym.trainers.cost.shapes import Shape, published, published_weights, shape_named, shape_of
+from agentgym.trainers.cost.shapes import ModelShape, published, published_weights, shape_named, shape_of
 from agentgym.trainers.dry_run import shape_config
 from agentgym.trainers.precision import count_weights
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
-SMALL = Shape("qwen3", 320, 128, 3, 4, 2, 64, 256, tied=True, positions=512)
+SMALL = ModelShape("qwen3", 320, 128, 3, 4, 2, 64, 256, tied=True, positions=512)
 TOKENS = 128
 
 
@@ -35,7 +35,7 @@ def test_the_weights_of_published_models_are_those_that_transformers_counts(name
     assert shape_of(shape_config(shape)) == shape
 
 
-def made(shape: Shape, *, rank: int = 0, dtype: torch.dtype = torch.float32) -> Any:
+def made(shape: ModelShape, *, rank: int = 0, dtype: torch.dtype = torch.float32) -> Any:
     config = shape_config(shape)
     config._attn_implementation = "eager"
     model = AutoModelForCausalLM.from_config(config, dtype=dtype)
@@ -69,7 +69,7 @@ def test_operations_with_adapters_are_those_that_torch_counts():
     assert counter.get_total_flops() == TOKENS * SMALL.learning_flops(TOKENS, 8)
 
 
-def saved_bytes(shape: Shape, tokens: int, *, rank: int) -> int:
+def saved_bytes(shape: ModelShape, tokens: int, *, rank: int) -> int:
     """Return the bytes that autograd saves in the layers of a model, without its weights."""
     model = made(shape, rank=rank, dtype=torch.bfloat16 if rank else torch.float32)
     inner = model.get_base_model().model if rank else model.model

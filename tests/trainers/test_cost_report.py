@@ -13,8 +13,8 @@ import pytest
 from agentgym.base.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.cost.estimate import (
-    Episodes,
     Plan,
+    StepWork,
     cache_episodes,
     cache_memory,
     fits,
@@ -76,7 +76,7 @@ def test_an_engine_gets_the_memory_that_training_leaves():
 
 
 def test_time_falls_with_gpus_and_overlaps_if_some_only_sample():
-    work = Episodes()
+    work = StepWork()
     one, eight = step_seconds(replace(EIGHT, gpus=1), work), step_seconds(EIGHT, work)
     assert one.learn == pytest.approx(8 * eight.learn)
     assert one.generate > 2 * eight.generate

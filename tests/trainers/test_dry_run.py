@@ -16,13 +16,13 @@ from rich.console import Console
 from agentgym.base.errors import UsageError
 from agentgym.trainers import dry_run as module
 from agentgym.trainers.config import bundled_recipes, load_config
-from agentgym.trainers.cost.shapes import Shape, shape_named
+from agentgym.trainers.cost.shapes import ModelShape, shape_named
 from agentgym.trainers.dry_run import dry_run, random_model, shape_of_model
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
-SMALL = Shape("qwen3", 4096, 32, 7, 2, 1, 32, 64, tied=True, positions=4096)
+SMALL = ModelShape("qwen3", 4096, 32, 7, 2, 1, 32, 64, tied=True, positions=4096)
 REAL = [name for name in bundled_recipes() if "qwen3" in name]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from agentgym.base.choices import count_of
 from agentgym.trainers.cost.gpus import GIB, Gpu
-from agentgym.trainers.cost.shapes import Shape
+from agentgym.trainers.cost.shapes import ModelShape
 
 _RESERVED = 2.0 * GIB
 """Bytes of the driver's context, libraries and fragments, on each GPU."""
@@ -18,7 +18,7 @@ _ENGINE_RESERVED = 2.0 * GIB
 
 
 @dataclass(frozen=True)
-class Episodes:
+class StepWork:
     """The episodes of a step."""
 
     count: int = 256
@@ -45,7 +45,7 @@ class Episodes:
 class Plan:
     """How a training is spread over GPUs."""
 
-    shape: Shape
+    shape: ModelShape
     gpu: Gpu
     gpus: int = 1
     train_gpus: int | None = None
@@ -118,7 +118,7 @@ class Memory:
         return self.weights + self.gradients + self.optimizer + self.activations + self.reserved
 
 
-def layer_activations(shape: Shape, *, lora: bool) -> int:
+def layer_activations(shape: ModelShape, *, lora: bool) -> int:
     """Return the bytes that the backward pass of a layer needs for each token, under bfloat16 autocast.
 
     Measured by the tensors that autograd saves for Qwen3 in transformers (`tests/trainers/test_cost.py`). Weights are
@@ -178,7 +178,7 @@ _LEAST_SHARE, _MOST_SHARE = 0.2, 0.85
 
 
 def memory_share(plan: Plan) -> float:
-    """Return the share of memory for an engine beside training: what its estimate leaves, with a tenth in reserve."""
+    """Return the share of memory for an engine in a training process: what its estimate leaves, with a tenth in reserve."""
     left = 1 - 1.1 * training_memory(plan).total / plan.gpu.memory
     return round(min(_MOST_SHARE, max(_LEAST_SHARE, left)), 2)
 
@@ -207,7 +207,7 @@ class Seconds:
         return work + self.sync
 
 
-def step_seconds(plan: Plan, episodes: Episodes, tools_s: float = 0.0, efficiency: Efficiency | None = None) -> Seconds:
+def step_seconds(plan: Plan, episodes: StepWork, tools_s: float = 0.0, efficiency: Efficiency | None = None) -> Seconds:
     """Return the seconds of a step.
 
     Args:
@@ -226,7 +226,7 @@ def step_seconds(plan: Plan, episodes: Episodes, tools_s: float = 0.0, efficienc
     return Seconds(generate_s, learn_s, sync_s, plan.train_gpus is not None)
 
 
-def _learn_seconds(plan: Plan, episodes: Episodes, reached: Efficiency) -> float:
+def _learn_seconds(plan: Plan, episodes: StepWork, reached: Efficiency) -> float:
     """Return the seconds of learning; several updates need the log-probabilities of one more forward pass."""
     attended = episodes.length / 2
     forward = plan.shape.forward_flops(attended)
@@ -235,14 +235,14 @@ def _learn_seconds(plan: Plan, episodes: Episodes, reached: Efficiency) -> float
     return plan.padding * episodes.tokens * flops / (plan.learners * plan.gpu.flops * reached.learning)
 
 
-def _prefill_seconds(plan: Plan, episodes: Episodes, reached: Efficiency) -> float:
+def _prefill_seconds(plan: Plan, episodes: StepWork, reached: Efficiency) -> float:
     """Return the seconds for prompts and observations; the cache holds what comes before."""
     tokens = episodes.count * (episodes.prompt + episodes.turns * episodes.observed)
     flops = tokens * plan.shape.forward_flops(episodes.length / 2)
     return flops / (plan.samplers * plan.gpu.flops * reached.prefill)
 
 
-def _decode_seconds(plan: Plan, episodes: Episodes, reached: Efficiency) -> float:
+def _decode_seconds(plan: Plan, episodes: StepWork, reached: Efficiency) -> float:
     """Return the seconds for the sampled tokens of mean episodes, as many at once as the cache holds.
 
     Each pass reads all weights once, and the cache of every conversation.

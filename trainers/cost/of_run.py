@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.cost.estimate import Episodes, Plan
+from agentgym.trainers.cost.estimate import Plan, StepWork
 from agentgym.trainers.cost.gpus import Gpu
-from agentgym.trainers.cost.shapes import Shape
+from agentgym.trainers.cost.shapes import ModelShape
 
 _LAUNCHED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
 
@@ -17,7 +17,7 @@ def is_sharded() -> bool:
     return any(os.environ.get(name, "").lower() in ("1", "true") for name in _LAUNCHED)
 
 
-def plan_of(config: TrainConfig, shape: Shape, gpu: Gpu, gpus: int, *, sharded: bool) -> Plan:
+def plan_of(config: TrainConfig, shape: ModelShape, gpu: Gpu, gpus: int, *, sharded: bool) -> Plan:
     """Return the plan of a run that trains and samples on the same GPUs."""
     share = config.batch // config.updates_per_step // gpus
     return Plan(
@@ -34,8 +34,8 @@ def plan_of(config: TrainConfig, shape: Shape, gpu: Gpu, gpus: int, *, sharded: 
     )
 
 
-def longest_episodes(config: TrainConfig) -> Episodes:
+def longest_episodes(config: TrainConfig) -> StepWork:
     """Return the episodes of a step if all of them fill the context: a fifth of it the prompt, two thirds sampled."""
     prompt, turn = config.context // 5, max(2, config.max_new_tokens * 3 // 2)
     turns = max(1, (config.context - prompt) // turn)
-    return Episodes(config.batch, prompt, turns, config.max_new_tokens, turn - config.max_new_tokens)
+    return StepWork(config.batch, prompt, turns, config.max_new_tokens, turn - config.max_new_tokens)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentgym.trainers.cost.estimate import (
-    Episodes,
     Plan,
+    StepWork,
     cache_episodes,
     cache_memory,
     engine_memory,
@@ -16,7 +16,7 @@ from agentgym.trainers.cost.estimate import (
 from agentgym.trainers.cost.gpus import GIB
 
 
-def report(plan: Plan, episodes: Episodes, tools_s: float = 0.0) -> str:
+def report(plan: Plan, episodes: StepWork, tools_s: float = 0.0) -> str:
     """Return the memory on each GPU and the seconds of a step.
 
     Args:
@@ -44,7 +44,7 @@ def _memory_rows(plan: Plan) -> list[str]:
     return rows
 
 
-def _time_rows(plan: Plan, episodes: Episodes, tools_s: float) -> list[str]:
+def _time_rows(plan: Plan, episodes: StepWork, tools_s: float) -> list[str]:
     if not fits(plan):
         return []
     seconds = step_seconds(plan, episodes, tools_s)

@@ -17,7 +17,7 @@ SHORT_NAMES = {"smollm2": "HuggingFaceTB/SmolLM2-135M-Instruct"}
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """The shape of a dense decoder of the Llama family (Llama, Qwen2, Qwen3)."""
 
     kind: str
@@ -93,14 +93,14 @@ def published() -> list[str]:
     return list(_published())
 
 
-def shape_named(name: str) -> Shape:
+def shape_named(name: str) -> ModelShape:
     """Return the shape of a published model. Raises `UsageError` if it is not known."""
     models = _published()
     known = {full.lower(): full for full in models} | {full.rpartition("/")[2].lower(): full for full in models}
     full = known.get(SHORT_NAMES.get(name, name).lower())
     if full is None:
         raise UsageError(f"the shape of model {name!r} is not known{nearest(name, models)} Known: {', '.join(models)}")
-    return Shape(**{field.name: models[full][field.name] for field in fields(Shape)})
+    return ModelShape(**{field.name: models[full][field.name] for field in fields(ModelShape)})
 
 
 def published_weights(name: str) -> int:
@@ -108,7 +108,7 @@ def published_weights(name: str) -> int:
     return _published()[name]["weights"]
 
 
-def shape_of(config: Any) -> Shape | None:
+def shape_of(config: Any) -> ModelShape | None:
     """Return the shape in a configuration of transformers; `None` for other kinds of models, such as experts.
 
     Args:
@@ -117,7 +117,7 @@ def shape_of(config: Any) -> Shape | None:
     text = config.get_text_config()
     if text.model_type not in ("llama", "qwen2", "qwen3"):
         return None
-    return Shape(
+    return ModelShape(
         kind=text.model_type,
         vocabulary=text.vocab_size,
         hidden=text.hidden_size,

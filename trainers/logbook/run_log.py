@@ -13,7 +13,7 @@ from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.logbook.phases import LEARN, PhaseClock, Work, phase_metrics, shares_text
 from agentgym.trainers.logbook.progress import RunProgress
 from agentgym.trainers.logbook.records import MetricsFile
-from agentgym.trainers.logbook.speed import Speed
+from agentgym.trainers.logbook.speed import LearningSpeed
 
 _GAPS = {
     "sampler_gap": "sampling/sampling_logp_difference/mean",
@@ -40,7 +40,7 @@ class RunLog(TrainerCallback):
         progress: RunProgress,
         clock: PhaseClock,
         sampler_s: Callable[[], float],
-        speed: Speed,
+        speed: LearningSpeed,
     ):
         self._config, self._progress = config, progress
         self._clock, self._sampler_s, self._speed = clock, sampler_s, speed

@@ -11,14 +11,14 @@ import torch
 from agentgym.trainers import ranks
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.cost.gpus import gpu_of
-from agentgym.trainers.cost.shapes import Shape, shape_of
+from agentgym.trainers.cost.shapes import ModelShape, shape_of
 
 
 @dataclass(frozen=True)
-class Speed:
+class LearningSpeed:
     """The operations that a model needs, and those that its devices could do."""
 
-    shape: Shape | None = None
+    shape: ModelShape | None = None
     """Of the model; `None` if it is not known."""
     lora_rank: int = 0
     peak_flops: float | None = None
@@ -31,7 +31,7 @@ class Speed:
         return sum(length * self.shape.learning_flops(length / 2, self.lora_rank) for length in lengths)
 
 
-def speed_of(config: TrainConfig, model_config: Any) -> Speed:
+def speed_of(config: TrainConfig, model_config: Any) -> LearningSpeed:
     """Return the speed of a run in bfloat16 on GPUs, empty on other devices.
 
     Args:
@@ -39,5 +39,5 @@ def speed_of(config: TrainConfig, model_config: Any) -> Speed:
         model_config: The model's configuration (transformers).
     """
     if not config.bf16 or not torch.cuda.is_available() or (gpu := gpu_of(torch.cuda.get_device_name())) is None:
-        return Speed()
-    return Speed(shape_of(model_config), config.lora_rank, gpu.flops * ranks.world_size())
+        return LearningSpeed()
+    return LearningSpeed(shape_of(model_config), config.lora_rank, gpu.flops * ranks.world_size())
