@@ -66,6 +66,13 @@ def test_a_resumed_run_has_its_own_settings_and_the_latest_changes(flags: dict[s
     assert resumed_run(config).changes.keys() == flags.keys() - {"output_dir"}
 
 
+def test_a_resumed_run_adds_keys_to_those_that_it_passes_on():
+    begun("runs/one", trl={"optim": "sgd", "adam_beta2": 0.9})
+    config = config_to_resume(None, {"resume": True, "trl": {"adam_beta2": 0.95}})
+    assert config.trl == {"optim": "sgd", "adam_beta2": 0.95}
+    assert resumed_run(config).changes == {"trl": ({"optim": "sgd", "adam_beta2": 0.9}, config.trl)}
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

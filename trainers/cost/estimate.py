@@ -178,7 +178,7 @@ _LEAST_SHARE, _MOST_SHARE = 0.2, 0.85
 
 
 def memory_share(plan: Plan) -> float:
-    """Return the share of memory for an engine in a training process: what its estimate leaves, with a tenth in reserve."""
+    """Return the share of memory for an engine in a training process: what training leaves, with a tenth in reserve."""
     left = 1 - 1.1 * training_memory(plan).total / plan.gpu.memory
     return round(min(_MOST_SHARE, max(_LEAST_SHARE, left)), 2)
 
