@@ -45,7 +45,7 @@ def test_the_metrics_add_up_to_the_step_and_hold_the_speed_of_each_phase():
     assert metrics["tokens_per_second/generate"] == 40.0
     assert metrics["tokens_per_second/learn"] == 200.0
     assert metrics["mfu"] == 0.5
-    assert shares_text(metrics) == "generate 42%, learn 33%, tools 8%, sync 8%, diagnostics 4%, idle 4%"
+    assert shares_text(metrics) == "generate 42%, learn 33%, tools 8%, sync 8%, diagnostics 4%, idle 4%, MFU 50%"
 
 
 def test_sampling_during_other_phases_does_not_count_twice():

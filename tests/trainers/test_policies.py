@@ -63,5 +63,5 @@ def test_a_model_is_loaded_as_the_run_asks(checkpoint: Path):
 
     assert loaded() == (torch.float32, "sdpa")
     assert loaded(dtype="bfloat16", attn_implementation="eager") == (torch.bfloat16, "eager")
-    with pytest.raises(UsageError, match="cannot load model .*: .*nonsense"):
+    with pytest.raises(UsageError, match=r"cannot load model .*: .*nonsense"):
         loaded(attn_implementation="nonsense")

@@ -99,8 +99,9 @@ def phase_metrics(lap: Mapping[str, float], sampler_s: float, work: Work) -> dic
 
 
 def shares_text(metrics: Mapping[str, float]) -> str:
-    """Return the phases of a step in the order of their time, those below one percent left out."""
+    """Return the phases of a step in the order of their time, those below one percent left out, and its MFU."""
     total = sum(metrics[f"seconds/{phase}"] for phase in PHASES) or 1.0
     shares = {phase: metrics[f"seconds/{phase}"] / total for phase in PHASES}
     longest = sorted(shares, key=lambda phase: -shares[phase])
-    return ", ".join(f"{phase} {shares[phase]:.0%}" for phase in longest if shares[phase] >= 0.01)
+    parts = [f"{phase} {shares[phase]:.0%}" for phase in longest if shares[phase] >= 0.01]
+    return ", ".join([*parts, *([f"MFU {metrics['mfu']:.0%}"] if "mfu" in metrics else [])])
