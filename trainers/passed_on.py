@@ -5,8 +5,9 @@ A key is refused if a setting of ours owns it, or if it would break credit per t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -146,9 +147,25 @@ def check_kinds(name: str, values: Mapping[str, Any], kinds: Mapping[str, Any]) 
         if key not in kinds:
             raise UsageError(f"{name}: unknown key {key!r}{nearest(key, kinds)}")
         try:
-            TypeAdapter(kinds[key], config=ConfigDict(strict=True, arbitrary_types_allowed=True)).validate_python(value)
+            # In a tuple, since a dataclass alone takes no configuration. A mapping may become an object.
+            adapter = TypeAdapter(tuple[kinds[key]], config=ConfigDict(arbitrary_types_allowed=True))
+            adapter.validate_python((value,), strict=not isinstance(value, Mapping))
         except ValidationError as error:
             raise UsageError(f"{name}: {key!r}: {error.errors()[0]['msg']}, got {value!r}") from None
+
+
+def kinds_of(owner: type) -> dict[str, Any]:
+    """Return the types of a dataclass's fields; `Any` where a name is known to type checkers only."""
+    return {field.name: _kind_of(owner, field.name) for field in dataclasses.fields(owner)}
+
+
+def _kind_of(owner: type, name: str) -> Any:
+    base = next(base for base in owner.__mro__ if name in vars(base).get("__annotations__", {}))
+    annotations = {name: vars(base)["__annotations__"][name]}
+    try:
+        return get_type_hints(type(name, (), {"__annotations__": annotations, "__module__": base.__module__}))[name]
+    except NameError:
+        return Any
 
 
 def merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.trainers.adapters import lora
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
-from agentgym.trainers.passed_on import check_kinds
+from agentgym.trainers.passed_on import check_kinds, kinds_of
 from agentgym.trainers.policies import dialect_of
 from agentgym.trainers.trl_seam import GRPOConfig
 from agentgym.trainers.versions import checkpointing
@@ -156,13 +155,13 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
     )
     # Arguments of our schedule fit no other one.
     own_schedule = {"lr_scheduler_kwargs": None} if "lr_scheduler_type" in config.trl else {}
-    return configured(**own_schedule, **config.trl)
+    return configured(**{**own_schedule, **config.trl})
 
 
 def check_trl(config: TrainConfig) -> None:
     """Raise `UsageError` if TRL has no argument that `trl` names, or it has another type."""
     if config.trl:
-        check_kinds("trl", config.trl, typing.get_type_hints(GRPOConfig))
+        check_kinds("trl", config.trl, kinds_of(GRPOConfig))
 
 
 def check_reports(config: TrainConfig) -> None:

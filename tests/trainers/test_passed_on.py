@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from typer.main import get_command
 from agentgym.base.errors import UsageError
 from agentgym.trainers.command import app, overrides_of
 from agentgym.trainers.config import FIELDS, load_config
-from agentgym.trainers.passed_on import MAPPINGS, check_kinds, owned_by_run
+from agentgym.trainers.passed_on import MAPPINGS, check_kinds, kinds_of, owned_by_run
 from agentgym.trainers.run_folder import KEPT
 from tests.rows import each_row
 
@@ -50,6 +51,17 @@ def test_owners_of_refused_keys_are_settings():
     owners = passed_on._TRL_OWNED.keys() | passed_on._VLLM_OWNED.keys()
     assert owners <= FIELDS.keys()
     assert "max_steps" in owned_by_run("trl")
+
+
+@dataclass
+class Receiver:
+    share: float = 0.0
+    unknown: OnlyForCheckers | None = None  # type: ignore[name-defined]  # noqa: F821
+
+
+def test_a_type_that_only_checkers_know_accepts_anything():
+    assert kinds_of(Receiver) == {"share": float, "unknown": Any}
+    check_kinds("vllm", {"unknown": {"a": 1}}, kinds_of(Receiver))
 
 
 def test_values_have_the_types_of_the_receiver():

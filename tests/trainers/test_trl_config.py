@@ -85,6 +85,8 @@ def test_arguments_are_passed_on_to_trl():
     arguments = configured(**trl)
     assert (arguments.optim, arguments.adam_beta2) == ("adafactor", 0.95)
     assert (arguments.lr_scheduler_type, arguments.lr_scheduler_kwargs) == ("constant", None)
+    polynomial = configured(lr_scheduler_type="polynomial", lr_scheduler_kwargs={"power": 2.0})
+    assert polynomial.lr_scheduler_kwargs == {"power": 2.0}
     assert configured().lr_scheduler_kwargs == {"min_lr_rate": 0.1}
 
 

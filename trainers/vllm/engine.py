@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -17,7 +17,7 @@ from accelerate import PartialState
 from agentgym.base.errors import UsageError, require
 from agentgym.core.foreign import describe
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.passed_on import check_kinds
+from agentgym.trainers.passed_on import check_kinds, kinds_of
 from agentgym.trainers.trl_seam import engine_made_by
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 
@@ -84,7 +84,7 @@ def check_engine_arguments(config: TrainConfig) -> None:
         vllm_on_cpu.prepare()
     from vllm import EngineArgs  # type: ignore[import-not-found]
 
-    check_kinds("vllm", config.vllm, get_type_hints(EngineArgs))
+    check_kinds("vllm", config.vllm, kinds_of(EngineArgs))
 
 
 def make_engine(
