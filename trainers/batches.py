@@ -15,6 +15,7 @@ from agentgym.core.policy import TokenPolicy
 from agentgym.core.task import Task, TaskSource
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Failures, Group, Limits, PlayedGroup, RolloutEngine
+from agentgym.rollout.failures import Component
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.trl_seam import dataset_of
 
@@ -137,6 +138,11 @@ class BatchRollouts:
         check_some_real(sampled)
         draw = random.Random(f"refill/{self._seed}/{step}/{first}")
         return Batch(sampled, self._refilled(sampled, draw) if training else sampled)
+
+    @property
+    def sampler_s(self) -> float:
+        """Seconds in which at least one episode has waited for the policy."""
+        return self._engine.waits.seconds(Component.POLICY)
 
     def close(self) -> None:
         """Close the environments."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import typer
@@ -15,6 +16,7 @@ from agentgym.base.errors import UsageError
 from agentgym.base.settings import parse_settings, read_value
 from agentgym.trainers.config import FIELDS, TrainConfig, bundled_recipes, describe, documentation, load_config
 from agentgym.trainers.logbook.progress import RunProgress
+from agentgym.trainers.passed_on import MAPPINGS
 from agentgym.trainers.requirements import check_installed
 from agentgym.trainers.run_folder import config_to_resume, how_to_resume, resumed_run
 
@@ -30,12 +32,22 @@ Only = Annotated[
     typer.Option("--only", help="Make the model after the warm start, print its folder, and stop."),
 ]
 
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Build everything with a random model of two layers in the true shape, play one group, take one step, and "
+        "print estimates of memory and time.",
+    ),
+]
+
 
 def train(
     recipe: Recipe = None,
     settings: Settings = None,
     show_config: ShowConfig = False,
     only: Only = None,
+    dry_run: DryRun = False,
     **options: Any,
 ) -> None:
     """Train a policy with trajectory-level GRPO.
@@ -47,6 +59,7 @@ def train(
     agentgym train --env sql --credit turn       with other settings
     agentgym train --env sql --set folder=DIR    on tasks from files
     agentgym train --recipe sql-qwen3-lora       a real model on a GPU
+    agentgym train --recipe sql-qwen3-lora --dry-run       a trial without its weights
 
     Values are YAML: 3, 5e-4, null, [1, 2], {a: 1}, text. Task files: agentgym tasks sources.
     """
@@ -59,7 +72,7 @@ def train(
     if not is_resumed and recipe is None and "env" not in overrides:
         raise UsageError("name an environment (--env sql) or a recipe (--recipe sql); see: agentgym train --help")
     # Check first: importing the libraries takes seconds.
-    check_installed(config)
+    check_installed(replace(config, use_vllm=False, vllm={}) if dry_run else config)
     if only is not None:
         if is_resumed:
             raise UsageError("--only warm-start makes a new run's model: leave out --resume")
@@ -67,6 +80,10 @@ def train(
 
         print_plain(f"{warm_start(config)}\n")
         return
+    if dry_run:
+        from agentgym.trainers.dry_run import dry_run as start_dry_run
+
+        return start_dry_run(config)
     if is_resumed:
         resumed_run(config)
     console = Console(quiet=os.environ.get("RANK", "0") != "0")
@@ -109,16 +126,18 @@ def overrides_of(options: Mapping[str, Any], settings: Iterable[str]) -> dict[st
     Raises:
         UsageError: A value cannot be read.
     """
-    overrides = {name: _read(name, value) for name, value in options.items() if value is not None}
+    overrides = {name: _read(name, value) for name, value in options.items() if value not in (None, [], ())}
     if arguments := parse_settings(settings):
         overrides["env_kwargs"] = overrides.get("env_kwargs", {}) | arguments
     return overrides
 
 
-def _read(name: str, value: str | bool) -> Any:
+def _read(name: str, value: str | bool | Sequence[str]) -> Any:
     """Return the value of an option, read as `--set` reads it; settings of type text keep the text unchanged."""
     if isinstance(value, bool):
         return value
+    if not isinstance(value, str):
+        return parse_settings(value, f"--{name.replace('_', '-')}")
     parsed = read_value(value, f"--{name.replace('_', '-')}")
     kind = FIELDS[name].type
     return value if kind == "str" or (kind == "str | None" and parsed is not None) else parsed
@@ -142,14 +161,14 @@ def _add_fields() -> None:
     parameters = [p for p in inspect.signature(train, eval_str=True).parameters.values() if p.name != "options"]
     for name, field in FIELDS.items():
         flag = f"--{name.replace('_', '-')}"
-        is_switch = field.type == "bool"
+        is_switch, is_mapping = field.type == "bool", name in MAPPINGS
         option = typer.Option(
             f"{flag}/--no-{flag.removeprefix('--')}" if is_switch else flag,
-            metavar=None if is_switch else "VALUE",
+            metavar=None if is_switch else "KEY=VALUE" if is_mapping else "VALUE",
             help=documentation(name),
             rich_help_panel=headings.get(name),
         )
-        kind = bool | None if is_switch else str | None
+        kind = bool | None if is_switch else list[str] | None if is_mapping else str | None
         parameters.append(
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
         )

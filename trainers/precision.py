@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +49,14 @@ def training_dtype(bf16: bool, lora_rank: int) -> torch.dtype:
     rounding would discard the update of a bfloat16 weight.
     """
     return torch.bfloat16 if bf16 and lora_rank else torch.float32
+
+
+def loading(bf16: bool, lora_rank: int, model_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `from_pretrained` for a pretrained model in training, with those in `model_kwargs`."""
+    options: dict[str, Any] = {"dtype": training_dtype(bf16, lora_rank), **model_kwargs}
+    if isinstance(options["dtype"], str):
+        options["dtype"] = getattr(torch, options["dtype"])
+    return options
 
 
 def count_weights(config: Any) -> int:

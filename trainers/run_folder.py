@@ -30,6 +30,7 @@ from agentgym.trainers.config import (
     short_name,
     to_dict,
 )
+from agentgym.trainers.passed_on import merged
 
 CONFIG, COMPLETE, START, SUMMARY = "config.yaml", "complete", "start", "summary.json"
 """The settings of a run; the mark of a complete checkpoint; the model of the warm start; the results."""
@@ -38,6 +39,7 @@ RUNS = Path("runs")
 KEPT = frozenset(
     {name for name in FIELDS if name.startswith(("warm_start_", "tiny_", "eval_", "lora_"))}
     | {"env", "env_kwargs", "strict", "seed", "quick", "model", "dialect", "template_kwargs", "context", "bf16"}
+    | {"model_kwargs"}
     | {"temperature", "max_new_tokens", "max_tokens"}
 )
 """Settings that a resumed run keeps: other values would change its model, tokenizer, tasks or evaluation."""
@@ -120,7 +122,7 @@ def config_to_resume(recipe: str | None, overrides: Mapping[str, Any]) -> TrainC
         asked["env_kwargs"] = recorded["env_kwargs"] | asked["env_kwargs"]
     if short_name(str(asked.get("env"))) == short_name(recorded["env"]):
         del asked["env"]
-    values = {**recorded, **asked, "output_dir": recorded["output_dir"], "resume": True}
+    values = {**merged(recorded, asked), "output_dir": recorded["output_dir"], "resume": True}
     if "micro_batch" not in asked and values["micro_batch"] is not None:
         values["micro_batch"] = fitting_micro_batch(values)
     return build(values, {})

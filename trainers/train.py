@@ -38,7 +38,8 @@ from agentgym.trainers.run_folder import (
 from agentgym.trainers.training_report import TrainResult, report
 from agentgym.trainers.training_run import TrainingRun
 from agentgym.trainers.training_setup import check_prompt, explained_full_disk, quiet_libraries
-from agentgym.trainers.trl_config import check_reports, credit_of, env_factory, eval_split_of, probe
+from agentgym.trainers.trl_config import check_reports, check_trl, credit_of, env_factory, eval_split_of, probe
+from agentgym.trainers.vllm.engine import check_engine_arguments
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +69,8 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
         source, scheme = probe(factory)
         eval_split_of(config, source)
         check_reports(config)
+        check_trl(config)
+        check_engine_arguments(config)
         model_state = _model_state(config)
         progress("preparing the environment", 1, 1)
         if state.is_main_process:

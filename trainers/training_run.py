@@ -25,9 +25,11 @@ from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.logbook.card import write_card
 from agentgym.trainers.logbook.metrics import batch_metrics
+from agentgym.trainers.logbook.phases import PhaseClock
 from agentgym.trainers.logbook.progress import RunProgress
 from agentgym.trainers.logbook.records import MarkComplete, TrajectoryLog, recorded_positions
 from agentgym.trainers.logbook.run_log import RunLog
+from agentgym.trainers.logbook.speed import speed_of
 from agentgym.trainers.policies import describe_training, policy_of
 from agentgym.trainers.run_folder import PlannedRun, step_of
 from agentgym.trainers.sampled_batch import SampledBatch
@@ -42,6 +44,7 @@ from agentgym.trainers.trl_config import (
 )
 from agentgym.trainers.trl_seam import engine_of, push_copies, sync_engine
 from agentgym.trainers.vllm.engine import trl_engine
+from agentgym.trainers.vllm.memory import cache_text, cache_tokens, with_memory
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import SyncCheck, check_syncs
 from agentgym.trainers.vllm.weights import engine_weights
@@ -63,6 +66,7 @@ class TrainingRun:
         tokenizer: Any,
         progress: RunProgress,
     ):
+        config = with_memory(config, model.config)
         self._config, self._factory, self._credit, self._progress = config, factory, credit, progress
         self._start = (
             StartingPolicy(model, use_copy=not config.lora_rank, temperature=config.temperature)
@@ -85,7 +89,8 @@ class TrainingRun:
             workers=config.placed,
             failures=failures_of(config),
         )
-        self._log = RunLog(config, progress)
+        clock = PhaseClock()
+        self._log = RunLog(config, progress, clock, lambda: self._rollouts.sampler_s, speed_of(config, model.config))
         self._trajectories: TrajectoryLog | None = None
         self._before: Summary | None = None
         self._barren = 0
@@ -101,6 +106,7 @@ class TrainingRun:
                 credit=credit,
                 on_batch=self._on_batch,
                 on_scores=self._on_scores if config.record_logprobs else None,
+                clock=clock,
                 callbacks=[MarkComplete(lambda folder: self._describe(folder, step_of(folder)))],
             )
         # Runs before the callbacks that log elsewhere, so that they see what it adds.
@@ -108,6 +114,10 @@ class TrainingRun:
         self._trainer.remove_callback(PrinterCallback)  # RunProgress shows the progress
         refuse_sharded(config, self._trainer.accelerator)
         self._sync_check = _adopt(self._policy, self._trainer)
+        if config.use_vllm and (tokens := cache_tokens(engine_of(self._trainer))) is not None:
+            at_once = min(config.max_in_flight, config.batch // ranks.world_size())
+            share = config.vllm_memory if torch.cuda.is_available() else None
+            progress.say(cache_text(tokens, config.context, at_once, share))
 
     def evaluation_policy(self) -> Policy:
         """Return a policy with the current weights. All processes must call this."""
@@ -118,12 +128,12 @@ class TrainingRun:
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
         return policy_of(self._config, model, self._tokenizer, slots=min(self._config.max_in_flight, 128))
 
-    def train(self, run: PlannedRun, before: Summary) -> None:
+    def train(self, run: PlannedRun, before: Summary | None) -> None:
         """Train, starting from the run's checkpoint if there is one, and save the trained model.
 
         Args:
             run: The run.
-            before: The evaluation before training, for the model cards of checkpoints.
+            before: The evaluation before training, if there was one, for the model cards of checkpoints.
         """
         self._before, checkpoint = before, run.checkpoint
         if PartialState().is_main_process:

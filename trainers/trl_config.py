@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from accelerate import DistributedType
@@ -15,6 +16,7 @@ from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.trainers.adapters import lora
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
+from agentgym.trainers.passed_on import check_kinds, kinds_of
 from agentgym.trainers.policies import dialect_of
 from agentgym.trainers.trl_seam import GRPOConfig
 from agentgym.trainers.versions import checkpointing
@@ -99,7 +101,8 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
     if share % micro:
         raise UsageError(f"the share of a device in an update ({share}) must be a multiple of micro_batch ({micro})")
     updates = config.updates_per_step * config.epochs_per_step
-    return GRPOConfig(
+    configured = partial(
+        GRPOConfig,
         output_dir=str(config.folder),
         seed=config.seed,
         use_cpu=use_cpu,
@@ -135,7 +138,7 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         mask_truncated_completions=False,
         use_vllm=config.use_vllm,
         vllm_mode="colocate",
-        vllm_gpu_memory_utilization=config.vllm_memory,
+        vllm_gpu_memory_utilization=config.vllm_memory or 0.3,  # see `vllm.memory`
         vllm_max_model_length=config.context if config.use_vllm else None,
         # Records.
         logging_steps=updates,
@@ -148,6 +151,15 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         dataloader_pin_memory=not use_cpu,
         shuffle_dataset=False,
     )
+    # Arguments of our schedule fit no other one.
+    own_schedule = {"lr_scheduler_kwargs": None} if "lr_scheduler_type" in config.trl else {}
+    return configured(**{**own_schedule, **config.trl})
+
+
+def check_trl(config: TrainConfig) -> None:
+    """Raise `UsageError` if TRL has no argument that `trl` names, or it has another type."""
+    if config.trl:
+        check_kinds("trl", config.trl, kinds_of(GRPOConfig))
 
 
 def check_reports(config: TrainConfig) -> None:

@@ -269,7 +269,7 @@ class Episode:
         """Await `work`. Failures and reports of waits name its component."""
         self._component = component
         of = self._trajectory.policy if component is Component.POLICY else self._trajectory.env_id
-        self._waits.begin(self._job.id, f"{component.value} ({of})")
+        self._waits.begin(self._job.id, component.value, of)
         return await work
 
 

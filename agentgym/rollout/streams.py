@@ -144,7 +144,7 @@ class Rollout:
 
     async def _places(self) -> int:
         """Return how many environments may be in use; makes one to find out."""
-        self.waits.begin("the rollout", f"{Component.MAKING} ({self.factory.env_id})")
+        self.waits.begin("the rollout", Component.MAKING.value, self.factory.env_id)
         try:
             return await self.workers.at_once(self.limits.max_in_flight, self.limits.reset_timeout_s)
         finally:

@@ -9,7 +9,11 @@ import signal
 import sys
 import threading
 import time
+from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
 from weakref import WeakSet
 
 _all: WeakSet[Waits] = WeakSet()
@@ -17,26 +21,67 @@ SHOWN = 100
 """Waits that a report lists, the longest first."""
 
 
-class Waits:
-    """The waits of one rollout, by trajectory."""
+class _Wait(NamedTuple):
+    since: float
+    component: str
+    of: str
 
-    def __init__(self) -> None:
-        self._since: dict[str, tuple[str, float]] = {}
+    @property
+    def text(self) -> str:
+        return f"{self.component} ({self.of})" if self.of else self.component
+
+
+@dataclass
+class _Busy:
+    """The time in which at least one trajectory waits for a component."""
+
+    waiting: int = 0
+    since: float = 0.0
+    seconds: float = 0.0
+
+    def until(self, now: float) -> float:
+        return self.seconds + (now - self.since if self.waiting else 0.0)
+
+    def change(self, by: int, now: float) -> None:
+        self.seconds, self.since = self.until(now), now
+        self.waiting += by
+
+
+class Waits:
+    """The waits of one rollout, by trajectory.
+
+    Args:
+        now: Returns the time in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._waits: dict[str, _Wait] = {}
+        self._busy: defaultdict[str, _Busy] = defaultdict(_Busy)
         _all.add(self)
 
-    def begin(self, trajectory: str, on: str) -> None:
-        """Note that a trajectory starts to wait for something."""
-        self._since[trajectory] = on, time.monotonic()
+    def begin(self, trajectory: str, component: str, of: str = "") -> None:
+        """Note that a trajectory starts to wait for a component of something, such as the step of an environment."""
+        self.end(trajectory)
+        self._waits[trajectory] = _Wait(self._now(), component, of)
+        self._busy[component].change(1, self._now())
 
     def end(self, trajectory: str) -> None:
         """Note that a trajectory no longer waits."""
-        self._since.pop(trajectory, None)
+        if (wait := self._waits.pop(trajectory, None)) is not None:
+            self._busy[wait.component].change(-1, self._now())
+
+    def seconds(self, component: str) -> float:
+        """Return for how long at least one trajectory has waited for a component, since the rollout was made."""
+        return self._busy[component].until(self._now()) if component in self._busy else 0.0
 
     def report(self) -> str:
         """Return one line per waiting trajectory, the longest wait first."""
-        now = time.monotonic()
-        waits = sorted((since, trajectory, on) for trajectory, (on, since) in self._since.copy().items())
-        lines = [f"{now - since:8.1f} s  {trajectory}  waits for {on}" for since, trajectory, on in waits[:SHOWN]]
+        now = self._now()
+        waits = sorted((wait.since, trajectory, wait) for trajectory, wait in self._waits.copy().items())
+        lines = [
+            f"{now - since:8.1f} s  {trajectory}  waits for {wait.text}" for since, trajectory, wait in waits[:SHOWN]
+        ]
         if len(waits) > SHOWN:
             lines.append(f"… and {len(waits) - SHOWN} more")
         return "\n".join(lines) or "no trajectory waits for anything"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch", reason="needs the [train] extra")
@@ -10,7 +12,7 @@ import torch
 
 from agentgym.base.errors import UsageError
 from agentgym.trainers.config import load_config
-from agentgym.trainers.policies import default_dialect, describe_training, training_arguments
+from agentgym.trainers.policies import default_dialect, describe_training, load_model, training_arguments
 from agentgym.trainers.precision import of_this_machine
 from tests.rows import each_row
 
@@ -51,3 +53,15 @@ def test_bfloat16_is_computed_in_only_where_it_is_not_emulated(monkeypatch: pyte
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: is_fast)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     assert of_this_machine(load_config("sql-smollm2"), "cpu").bf16 == is_fast
+
+
+def test_a_model_is_loaded_as_the_run_asks(checkpoint: Path):
+    def loaded(**model_kwargs: str) -> tuple[torch.dtype, str]:
+        settings = {"env": "guess", "model": str(checkpoint), "lora_rank": 0, "model_kwargs": model_kwargs}
+        model, _ = load_model(load_config(None, settings))
+        return model.dtype, model.config._attn_implementation
+
+    assert loaded() == (torch.float32, "sdpa")
+    assert loaded(dtype="bfloat16", attn_implementation="eager") == (torch.bfloat16, "eager")
+    with pytest.raises(UsageError, match=r"cannot load model .*: .*nonsense"):
+        loaded(attn_implementation="nonsense")

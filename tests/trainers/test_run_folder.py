@@ -66,6 +66,13 @@ def test_a_resumed_run_has_its_own_settings_and_the_latest_changes(flags: dict[s
     assert resumed_run(config).changes.keys() == flags.keys() - {"output_dir"}
 
 
+def test_a_resumed_run_adds_keys_to_those_that_it_passes_on():
+    begun("runs/one", trl={"optim": "sgd", "adam_beta2": 0.9})
+    config = config_to_resume(None, {"resume": True, "trl": {"adam_beta2": 0.95}})
+    assert config.trl == {"optim": "sgd", "adam_beta2": 0.95}
+    assert resumed_run(config).changes == {"trl": ({"optim": "sgd", "adam_beta2": 0.9}, config.trl)}
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -191,12 +198,20 @@ def test_a_run_in_a_log_is_never_silent():
     progress("solving tasks", 0, 40)
     for now[0] in (1.0, 3.0, 4.5, 5.0, 8.0, 9.5):
         progress.remind()
+    progress("solving tasks", 2, 40)
+    now[0] = 20.0
+    progress.remind()
     progress("solving tasks", 40, 40, "39 solved")
     progress("saving", 0, 1)
-    now[0] = 14.0
+    now[0] = 24.5
     progress.remind()
-    lines = ["solving tasks: 0 of 40 (4 s)", "solving tasks: 0 of 40 (10 s)", "solving tasks: 40 of 40, 39 solved"]
-    assert output.getvalue().splitlines() == [*lines, "saving … (4 s)"]
+    assert output.getvalue().splitlines() == [
+        "solving tasks: 0 of 40 (4 s)",
+        "solving tasks: 0 of 40 (10 s)",
+        "solving tasks: 2 of 40 (20 s, about 6 min left)",
+        "solving tasks: 40 of 40, 39 solved",
+        "saving … (4 s)",
+    ]
 
 
 def test_recorded_settings_survive_being_moved():

@@ -85,7 +85,9 @@ def option(name: str, value: object) -> str:
 
 def test_a_run_can_be_started_and_continued(small: Any, letters: Any):
     words = [
-        option(name, value) for name, value in to_dict(small(output_dir="run", steps=2)).items() if value is not None
+        option(name, value)
+        for name, value in to_dict(small(output_dir="run", steps=2)).items()
+        if value not in (None, {})
     ]
     first = run(*words)
     assert first.exit_code == 0, first.output

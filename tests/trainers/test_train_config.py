@@ -58,7 +58,8 @@ def test_the_micro_batch_of_a_recipe_is_lowered_and_that_of_a_flag_refused():
 def parse(*words: str) -> tuple[str | None, dict[str, Any]]:
     """Return the recipe and the settings that a command line changes."""
     options = dict(get_command(app).make_context("train", [*words]).params)
-    recipe, settings, *_ = (options.pop(name) for name in ("recipe", "settings", "show_config", "only"))
+    names = ("recipe", "settings", "show_config", "only", "dry_run")
+    recipe, settings, *_ = (options.pop(name) for name in names)
     return recipe, overrides_of(options, settings or ())
 
 

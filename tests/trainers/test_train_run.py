@@ -26,6 +26,7 @@ from agentgym.core.trajectory import read_jsonl
 from agentgym.eval.results.annotations import Annotations
 from agentgym.eval.results.provenance import runs_in
 from agentgym.trainers.config import TrainConfig, load_config
+from agentgym.trainers.logbook.phases import PHASES
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.run_folder import recorded_config, step_of
@@ -46,7 +47,7 @@ def go(config: TrainConfig) -> str:
 
 def lines(folder: Path) -> list[dict[str, float]]:
     metrics = list(read_metrics(folder / "metrics.jsonl"))
-    return [{k: v for k, v in line.items() if k not in UNSTABLE} for line in metrics]
+    return [{k: v for k, v in line.items() if not k.startswith(UNSTABLE)} for line in metrics]
 
 
 def assert_alike(first_run: Path, other: Path) -> None:
@@ -76,6 +77,9 @@ def test_a_run_writes_its_records(small: Any, checkpoint: Path, sampled_from: An
     assert all(expected <= set(line) for line in lines(run))
     assert all(line["sampler_gap"] <= line["sampler_gap_max"] < 1e-4 for line in lines(run))
     assert all(line["sampler_ratio_max"] == pytest.approx(1, abs=1e-4) for line in lines(run))
+    for line in read_metrics(run / "metrics.jsonl"):
+        assert sum(line[f"seconds/{phase}"] for phase in PHASES) == pytest.approx(line["seconds"])
+        assert all(line[f"seconds/{phase}"] > 0 for phase in ("generate", "learn", "diagnostics"))
     before, after = run / "eval-before.jsonl", run / "eval-after.jsonl"
     assert len(list(read_jsonl(before))) == len(list(read_jsonl(after))) == 6
     assert sampled_from(checkpoint, before) < 1e-4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +22,9 @@ from agentgym.trainers.config import (
     load_config,
 )
 from agentgym.trainers.credit import Credit, CreditMode
+from agentgym.trainers.passed_on import owned_by_run
 from agentgym.trainers.trl_config import (
+    check_trl,
     credit_of,
     env_factory,
     eval_split_of,
@@ -78,6 +82,47 @@ def test_a_sharded_model_cannot_be_sampled_from_nor_copied(settings: dict[str, A
         with pytest.raises(UsageError, match=advice) if advice else nullcontext():
             refuse_sharded(config, accelerator)
     refuse_sharded(config, SimpleNamespace(distributed_type=DistributedType.MULTI_GPU, state=SimpleNamespace()))
+
+
+# Settings that are passed on.
+
+
+def configured(**trl: Any) -> Any:
+    return grpo_config(load_config(None, {"env": "guess", "model": "some/model", "bf16": False, "trl": trl}), 1, True)
+
+
+@each_row(
+    "trl, message",
+    [
+        ({"adam_beta": 0.9}, "trl: unknown key 'adam_beta'; did you mean 'adam_beta"),
+        ({"adam_beta2": "high"}, "trl: 'adam_beta2': Input should be a valid number"),
+    ],
+)
+def test_arguments_that_trl_does_not_have_are_refused(trl: dict[str, Any], message: str):
+    with pytest.raises(UsageError, match=message):
+        check_trl(load_config(None, {"env": "guess", "model": "some/model", "trl": trl}))
+
+
+def test_arguments_are_passed_on_to_trl():
+    trl = {"optim": "adafactor", "adam_beta2": 0.95, "lr_scheduler_type": "constant"}
+    check_trl(load_config(None, {"env": "guess", "model": "some/model", "trl": trl}))
+    arguments = configured(**trl)
+    assert (arguments.optim, arguments.adam_beta2) == ("adafactor", 0.95)
+    assert (arguments.lr_scheduler_type, arguments.lr_scheduler_kwargs) == ("constant", None)
+    polynomial = configured(lr_scheduler_type="polynomial", lr_scheduler_kwargs={"power": 2.0})
+    assert polynomial.lr_scheduler_kwargs == {"power": 2.0}
+    assert configured().lr_scheduler_kwargs == {"min_lr_rate": 0.1}
+
+
+def test_every_argument_that_a_run_gives_trl_is_refused_or_may_be_replaced():
+    """Otherwise a key could silently change what a setting decides."""
+    source = ast.parse(inspect.getsource(grpo_config))
+    [call] = [
+        node for node in ast.walk(source) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "partial"
+    ]
+    names = {keyword.arg for keyword in call.keywords if keyword.arg}
+    replaceable = {"lr_scheduler_type", "lr_scheduler_kwargs", "disable_dropout", "dataloader_pin_memory"}
+    assert names - owned_by_run("trl") == replaceable
 
 
 WITH_TOOL = Scheme({"outcome": 2.0, "tool": 0.5}, allow_unsound=True)

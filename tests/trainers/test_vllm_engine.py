@@ -12,11 +12,14 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
+from trl.generation import vllm_generation
 
 from agentgym.base.errors import InfrastructureError
+from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.sampled_batch import SampledBatch
-from agentgym.trainers.vllm.engine import is_checkpoint, servable
+from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
+from agentgym.trainers.vllm.engine import is_checkpoint, servable, trl_engine
 from agentgym.trainers.vllm.sync import SyncCheck
 from tests.rows import each_row
 
@@ -47,6 +50,16 @@ def test_a_folder_of_adapters_becomes_a_whole_checkpoint(checkpoint: Path, token
             assert is_checkpoint(Path(folder))
             assert torch.allclose(AutoModelForCausalLM.from_pretrained(folder)(IDS).logits, expected, atol=1e-4)
             assert torch.allclose(model.eval()(IDS).logits, expected, atol=1e-4)  # it is left as it was
+
+
+def test_arguments_are_passed_on_to_the_engine(checkpoint: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vllm_on_cpu, "is_needed", lambda: False)
+    monkeypatch.setattr("trl.generation.vllm_generation.LLM", lambda **arguments: arguments, raising=False)
+    model, _ = load_checkpoint(str(checkpoint))
+    settings = {"env": "guess", "model": str(checkpoint), "use_vllm": True, "vllm": {"enforce_eager": True}}
+    with trl_engine(load_config(None, settings), model, tokenizer):
+        arguments = vars(vllm_generation)["LLM"](enforce_eager=False, max_num_seqs=3)
+    assert (arguments["enforce_eager"], arguments["max_num_seqs"], arguments["dtype"]) == (True, 3, "bfloat16")
 
 
 # The check of the weights.

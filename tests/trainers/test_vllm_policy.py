@@ -243,6 +243,7 @@ def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
     last = list(read_metrics(Path("run") / "metrics.jsonl"))[-1]
     assert last["kl_to_start"] > 1e-3
     assert 0 < last["sampler_gap"] <= last["sampler_gap_max"] < 1e-3
+    assert last["seconds/sync"] > 0
     assert last["grad_norm"] > 1e-3  # else the last weights would be those that were sampled from
 
 

@@ -216,9 +216,12 @@ def test_the_command_trains_the_tiny_model_end_to_end():
     command = [str(Path(sys.executable).with_name("agentgym")), "train", "--env", "sql", "--use-vllm", "--steps", "2"]
     command += ["--groups", "2", "--group-size", "4", "--micro-batch", "4", "--eval-tasks", "4", "--eval-attempts", "1"]
     command += ["--warm-start-steps", "30", "--warm-start-tasks", "64", "--output-dir", "run", "--report-to", "[]"]
+    command += ["--vllm", "enable_prefix_caching=false"]
     done = subprocess.run(command, env=os.environ | RUN, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.returncode == 0, done.stderr[-4_000:]
     assert "held-out success before" in done.stdout
+    assert "vLLM's cache holds " in done.stdout
     lines = list(read_metrics(Path("run") / "metrics.jsonl"))
     assert [line["failed"] for line in lines] == [0.0, 0.0]
+    assert all(line["seconds/sync"] > 0 for line in lines)
     assert all(line["sampler_gap_max"] < 1e-4 for line in lines)

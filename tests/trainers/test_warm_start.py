@@ -16,9 +16,13 @@ import torch
 
 from agentgym.base.cache import cache_folder
 from agentgym.core.env import Env
+from agentgym.core.task import GeneratedTasks
+from agentgym.rollout import EnvFactory
 from agentgym.trainers import warm_start
 from agentgym.trainers.config import load_config
+from agentgym.trainers.estimate import episodes_of
 from agentgym.trainers.policies import make_policy, warm_start_of
+from agentgym.trainers.run_folder import PlannedRun
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from agentgym.trainers.warm_start import Goal, WarmStart
 
@@ -87,6 +91,19 @@ def test_interrupted_making_leaves_nothing_behind(at: str):
     steps = Steps()
     warm_started(SETTINGS, steps)
     assert "warm start" in steps.seen
+
+
+def test_each_task_of_a_finite_split_is_played_once(letters: type[Env], monkeypatch: pytest.MonkeyPatch):
+    from letters_env import _task  # type: ignore[import-not-found]
+
+    few = GeneratedTasks("few", _task, {"train": 3, "test": 5})
+    monkeypatch.setattr(letters, "default_tasks", classmethod(lambda cls: few))
+    steps = Steps()
+    played = warm_start.solutions("letters_env:LettersEnv", {"dialect": "compact"}, 40, 0, steps)
+    assert sorted(trajectory.task_id for trajectory in played) == [f"letters/train/{index}" for index in range(3)]
+    assert steps.last["solving tasks"] == (3, 3)
+    run = PlannedRun(load_config(None, {"env": "letters_env:LettersEnv", "warm_start_tasks": 40}), None, {}, None)  # type: ignore[arg-type]
+    assert episodes_of(run, EnvFactory("letters_env:LettersEnv", {"dialect": "compact"})).solutions == 3
 
 
 # The tiny model and its tokenizer.

@@ -114,7 +114,7 @@ class RunProgress:
             self._note(now - self._began)
 
     def _note(self, seconds: float | None = None) -> None:
-        since = "" if seconds is None else f" ({seconds:.0f} s)"
+        since = "" if seconds is None else f" ({seconds:.0f} s{self._work.left_text(seconds)})"
         self._print(f"[dim]{escape(self._work.text)}{since}")
 
     def _print(self, text: str) -> None:
@@ -148,6 +148,13 @@ class _Work:
     @property
     def tenth(self) -> int:
         return 10 * self.done // max(self.of, 1)
+
+    def left_text(self, seconds: float) -> str:
+        """Return the estimated time left, after some seconds of this work."""
+        if not 0 < self.done < self.of:
+            return ""
+        left_s = seconds * (self.of - self.done) / self.done
+        return f", about {left_s:.0f} s left" if left_s < 90 else f", about {left_s / 60:.0f} min left"
 
     @property
     def text(self) -> str:

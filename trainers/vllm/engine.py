@@ -17,6 +17,7 @@ from accelerate import PartialState
 from agentgym.base.errors import UsageError, require
 from agentgym.core.foreign import describe
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.passed_on import check_kinds, kinds_of
 from agentgym.trainers.trl_seam import engine_made_by
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 
@@ -67,12 +68,23 @@ def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None
         dtype=precision_of(model, bf16=config.bf16),
         context=config.context,
         at_once=min(config.max_in_flight, config.batch),
-        memory=config.vllm_memory,
+        memory=config.vllm_memory or vllm_on_cpu.SHARE,
     )
     with PartialState().main_process_first():
         settings["model"] = servable(model, tokenizer, config.folder / "start")
-    with engine_made_by(lambda engine_class, arguments: _make(engine_class, arguments | settings)):
+    with engine_made_by(lambda engine_class, arguments: _make(engine_class, arguments | settings | config.vllm)):
         yield
+
+
+def check_engine_arguments(config: TrainConfig) -> None:
+    """Raise `UsageError` if vLLM's engine has no argument that the setting `vllm` names, or it has another type."""
+    if not config.vllm:
+        return
+    if vllm_on_cpu.is_needed():
+        vllm_on_cpu.prepare()
+    from vllm import EngineArgs  # type: ignore[import-not-found]
+
+    check_kinds("vllm", config.vllm, kinds_of(EngineArgs))
 
 
 def make_engine(

@@ -18,6 +18,8 @@ _ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
 
+SHARE = 0.3
+"""Default largest share of memory for the cache of an engine in a training process."""
 _SMALLEST_CACHE = 64 * 2**20
 """Minimum bytes of an engine's cache."""
 

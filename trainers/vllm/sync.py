@@ -18,6 +18,7 @@ import torch
 from agentgym.base.errors import InfrastructureError, require
 from agentgym.trainers import ranks
 from agentgym.trainers.episode_numbers import EpisodeNumbers
+from agentgym.trainers.logbook.phases import DIAGNOSTICS, SYNC
 from agentgym.trainers.logprobs import conversation_logprobs
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.trl_seam import around_syncs, engine_of
@@ -119,7 +120,18 @@ def check_syncs(trainer: Any, before: Callable[[], None]) -> SyncCheck:
     # vLLM samples at least one token after the scored ones.
     longest = min(_TOKENS, trainer.args.vllm_max_model_length - 1)
     check = SyncCheck(lambda ids: engine_scores(engine, ids), lambda ids: model_scores(trainer, ids), longest)
-    around_syncs(trainer, before, check.after_update)
+    clock = trainer.clock
+
+    def begin() -> None:
+        clock.begin(SYNC)
+        before()
+
+    def end() -> None:
+        clock.end()
+        with clock.phase(DIAGNOSTICS):
+            check.after_update()
+
+    around_syncs(trainer, begin, end)
     return check
 
 

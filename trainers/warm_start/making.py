@@ -34,14 +34,23 @@ from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import short_name
 from agentgym.trainers.logbook.records import MarkComplete
-from agentgym.trainers.precision import training_dtype
+from agentgym.trainers.precision import loading
 from agentgym.trainers.run_folder import last_checkpoint
 from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 from agentgym.trainers.trl_seam import score_labels_only
 from agentgym.trainers.versions import checkpointing
 from agentgym.trainers.warm_start.examples import Example, examples, rendered
-from agentgym.trainers.warm_start.settings import Goal, MakePolicy, Own, Progress, WarmStart, attempts, training_jobs
+from agentgym.trainers.warm_start.settings import (
+    Goal,
+    MakePolicy,
+    Own,
+    Progress,
+    WarmStart,
+    attempts,
+    training_jobs,
+    training_tasks,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -54,13 +63,14 @@ def demonstrations(settings: WarmStart, progress: Progress) -> list[Trajectory]:
 
 
 def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progress: Progress) -> list[Trajectory]:
-    """Return solution trajectories of `tasks` training tasks, without broken tasks.
+    """Return solution trajectories of up to `tasks` training tasks, each played once, without broken tasks.
 
     Raises:
         UsageError: A solution does not solve its task. For tasks from files, some of which may exceed limits such as
             `max_turns`: no solution solves its task.
     """
     factory = EnvFactory(env, env_kwargs)
+    tasks = training_tasks(factory, tasks)
     jobs = training_jobs(factory, tasks, seed)
     trajectories: list[Trajectory] = []
 
@@ -361,12 +371,13 @@ def warm_started(
         with held(folder.with_name(f"{folder.name}.making")):
             _make(settings, folder, progress, make_policy, load)
     own = settings.pretrained
-    return load_warm(folder, training_dtype(own.bf16, own.lora_rank) if own else torch.float32)
+    options = {"dtype": torch.float32} if own is None else loading(own.bf16, own.lora_rank, dict(own.model_kwargs))
+    return load_warm(folder, options)
 
 
-def load_warm(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` of a warm-started model."""
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype), AutoTokenizer.from_pretrained(folder)
+def load_warm(folder: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return `(model, tokenizer)` of a warm-started model, given options of `from_pretrained`."""
+    return AutoModelForCausalLM.from_pretrained(folder, **options), AutoTokenizer.from_pretrained(folder)
 
 
 def _make(settings: WarmStart, folder: Path, progress: Progress, make_policy: MakePolicy, load: Load | None) -> None:

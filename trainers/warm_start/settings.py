@@ -15,6 +15,7 @@ import torch
 
 from agentgym.base.cache import cache_folder
 from agentgym.base.errors import InfrastructureError
+from agentgym.core.making import closed_after
 from agentgym.core.policy import Policy
 from agentgym.core.task import TRAIN, iterate
 from agentgym.core.trajectory import Trajectory
@@ -42,7 +43,7 @@ def no_progress(what: str, done: int, of: int, note: str = "") -> None:
     """Report nothing: the default `Progress`."""
 
 
-_RECIPE_VERSION = 4
+_RECIPE_VERSION = 5
 """Part of the cache key. Raise it when the same settings would make a different model."""
 
 
@@ -92,6 +93,8 @@ class Pretrained:
     gradient_checkpointing: bool = False
     template_kwargs: tuple[tuple[str, Any], ...] = ()
     """Arguments of the model's chat template."""
+    model_kwargs: tuple[tuple[str, Any], ...] = ()
+    """How the model is loaded (`precision.loading`)."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +169,18 @@ def words_of(factory: EnvFactory) -> str:
     return hashlib.sha256(json.dumps(read).encode()).hexdigest()[:16]
 
 
+def training_tasks(factory: EnvFactory, tasks: int) -> int:
+    """Return how many of `tasks` training tasks there are: all of them, unless the split is finite and smaller."""
+    with closed_after(factory()) as probe:
+        size = probe.tasks.size(TRAIN)
+    return tasks if size is None else min(tasks, size)
+
+
 def training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) -> Iterator[Job]:
-    """Yield episodes of training tasks; in a finite split, the tasks depend on the seed."""
+    """Yield episodes of training tasks, each task once; in a finite split, the tasks depend on the seed.
+
+    A finite split may have fewer tasks.
+    """
     probe = factory()
     source = probe.tasks
     probe.close()
@@ -175,7 +188,7 @@ def training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) 
     size = source.size("train")
     # In an endless split, avoid its start, which provides the tasks of reinforcement learning.
     first = 2**30 + skip
-    indices = range(first, first + tasks) if size is None else [draw.randrange(size) for _ in range(tasks)]
+    indices = range(first, first + tasks) if size is None else draw.sample(range(size), min(tasks, size))
     for number, index in enumerate(indices):
         yield Job(source.get("train", index), draw.getrandbits(31), number % 256)
 

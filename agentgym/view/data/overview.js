@@ -19,6 +19,8 @@ const SHOWN_METRICS = [
   "sampler_gap",
   "loss",
   "tokens_per_second",
+  "seconds",
+  "mfu",
 ];
 const NAMES = { env: "environment", solved: "solved", step: "training step" };
 const COLUMNS = [
