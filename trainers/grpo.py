@@ -17,6 +17,7 @@ from agentgym.trainers.episode_numbers import EpisodeNumbers
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs, TrainerScores
 from agentgym.trainers.shared_prefix import share_prefixes
+from agentgym.trainers.staleness import loss_mask_of
 from agentgym.trainers.trl_seam import GRPOConfig, TokenGRPOTrainer, loss_mask
 
 
@@ -41,6 +42,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
     Args:
         rollouts: Runs the trajectories of a batch.
         credit: Turns their rewards into advantages.
+        max_staleness: The staleness in steps up to which a token carries loss (`Generation.version`); by default any.
         on_batch: Called on every rank with the batch as it was sampled, before any group was replaced, and the number
             of completed steps, e.g. to log them.
         on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.selected`,
@@ -53,12 +55,13 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         *,
         rollouts: Rollouts,
         credit: Credit,
+        max_staleness: int | None = None,
         on_batch: Callable[[SampledBatch, int], None] | None = None,
         on_scores: Callable[[list[TrainerLogprobs]], None] | None = None,
         **kwargs: Any,
     ):
         refuse(kwargs["args"], kwargs)
-        self._rollouts, self._credit = rollouts, credit
+        self._rollouts, self._credit, self._max_staleness = rollouts, credit, max_staleness
         self._on_batch, self._on_scores = on_batch, on_scores
         self._gap, self.scores = SamplerGap(), TrainerScores()
         self._sampled_at = -1
@@ -72,7 +75,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         """Run the trajectories of a batch (`TokenGRPOTrainer.roll_out`)."""
         self._sampled_at = self.updates
         trajectories = self._run_rollouts([TaskRow.of(row) for row in rows])
-        completions = [completion_of(trajectory) for trajectory in trajectories]
+        completions = [completion_of(trajectory, self._oldest) for trajectory in trajectories]
         return {
             "prompt_ids": [(t.tokens.prompt_ids if t.tokens else None) or [0] for t in trajectories],
             "completion_ids": [ids for ids, _ in completions],
@@ -88,13 +91,19 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
     def complete_batch(self, batch: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Give each sampled token the advantage of its turn (`TokenGRPOTrainer.complete_batch`)."""
         trajectories: list[Trajectory] = [row["trajectory"] for row in rows]
-        batch["advantages"] = self._token_advantages(trajectories, batch["completion_ids"])
+        batch["advantages"] = self._token_advantages(trajectories, batch["completion_ids"]) * loss_mask(batch)
+        batch["is_current"] = _sampled_by(self.step, trajectories, batch["completion_ids"])
         self.scores.begin(trajectories)
         batch["row"] = torch.arange(len(trajectories), device=batch["completion_ids"].device)
         _clear_unsampled(batch)
         if (logprobs := batch.get("old_per_token_logps")) is not None:  # where a batch has several updates
             self.scores.add(batch["row"], logprobs, loss_mask(batch))
-        check_batch(trajectories, batch)
+        check_batch(trajectories, batch, self._oldest)
+
+    @property
+    def _oldest(self) -> int:
+        """The oldest version whose tokens carry loss."""
+        return 0 if self._max_staleness is None else self.step - self._max_staleness
 
     def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
         """Record the trainer's log-probabilities, and how far they are from the sampler's."""
@@ -104,14 +113,17 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         if inputs.get("old_per_token_logps") is None:
             self.scores.add(inputs["row"], logprobs, mask)
         sampled = inputs.get("sampling_per_token_logps")
-        if sampled is not None and not self.use_vllm:  # with vLLM, TRL reports the gap itself
-            self._gap.add(logprobs, sampled, mask)
+        if sampled is not None:
+            self._gap.add(logprobs, sampled, mask * inputs["is_current"])
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log what TRL logs; without vLLM, also the sampler's difference from the trainer, under TRL's names."""
-        if not self.use_vllm and (gaps := self._gap.take(ranks.gather)) is not None:
+        """Log what TRL logs, and the sampler's difference from the trainer on tokens of the current version.
+
+        TRL's own difference with vLLM is on all tokens, so it grows with their staleness.
+        """
+        if (gaps := self._gap.take(ranks.gather)) is not None:
             for name, value in zip(("mean", "max"), gaps, strict=True):
-                logs[f"sampling/sampling_logp_difference/{name}"] = None if math.isnan(value) else value  # type: ignore[assignment]
+                logs[f"sampling/current_logp_difference/{name}"] = None if math.isnan(value) else value  # type: ignore[assignment]
         if self._on_scores is not None:
             self._on_scores(ranks.gather(self.scores.take()))
         super().log(logs, start_time)
@@ -203,11 +215,21 @@ def _clear_unsampled(batch: dict[str, Any]) -> None:
             batch[name] = batch[name] * mask
 
 
-def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any]) -> None:
+def _sampled_by(version: int, trajectories: Sequence[Trajectory], like: torch.Tensor) -> torch.Tensor:
+    """Return a mask of the tokens that a version sampled, of the shape of `like`: `(rows, completion tokens)`."""
+    mask = torch.zeros_like(like)
+    for row, trajectory in enumerate(trajectories):
+        if trajectory.tokens is not None:
+            versions = torch.tensor(trajectory.tokens.versions, device=mask.device)
+            mask[row, : len(versions)] = versions == version
+    return mask
+
+
+def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any], oldest: int = 0) -> None:
     """Check that the trainer learns from exactly the sampled tokens, and that no observation token carries loss."""
     mask = loss_mask(batch)
     for row, trajectory in enumerate(trajectories):
-        ids, sampled = completion_of(trajectory)
+        ids, sampled = completion_of(trajectory, oldest)
         length = len(ids)
         if batch["completion_ids"][row, :length].tolist() != ids:
             raise RuntimeError(f"{trajectory.id}: the tokens to train on differ from the sampled tokens")
@@ -217,11 +239,14 @@ def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any]) -> No
         raise RuntimeError("an observation token has an advantage")
 
 
-def completion_of(trajectory: Trajectory) -> tuple[list[int], list[int]]:
-    """Return a trajectory's completion ids and loss mask; one masked token if there is nothing to train on."""
+def completion_of(trajectory: Trajectory, oldest: int = 0) -> tuple[list[int], list[int]]:
+    """Return a trajectory's completion ids and loss mask; one masked token if there is nothing to train on.
+
+    Tokens of a version before `oldest` are masked.
+    """
     tokens = trajectory.tokens
     if tokens is None or not tokens.completion_ids:
         return [0], [0]
     if trajectory.failed:
         return tokens.completion_ids, [0] * len(tokens.completion_ids)
-    return tokens.completion_ids, tokens.loss_mask
+    return tokens.completion_ids, loss_mask_of(tokens, oldest)

@@ -12,6 +12,8 @@ import time
 from contextlib import suppress
 from weakref import WeakSet
 
+from agentgym.rollout.turns import TurnGate
+
 _all: WeakSet[Waits] = WeakSet()
 SHOWN = 100
 """Waits that a report lists, the longest first."""
@@ -22,6 +24,8 @@ class Waits:
 
     def __init__(self) -> None:
         self._since: dict[str, tuple[str, float]] = {}
+        self.turns = TurnGate()
+        """Holds the trajectories between two turns, if it is closed."""
         _all.add(self)
 
     def begin(self, trajectory: str, on: str) -> None:

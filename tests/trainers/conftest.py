@@ -187,7 +187,7 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
 SMALL: dict[str, Any] = {
     "env": "letters_env:LettersEnv", "steps": 4, "groups": 2, "group_size": 4, "updates_per_step": 2, "context": 256,
     "max_new_tokens": 4, "learning_rate": 1e-2, "warmup_steps": 0, "eval_tasks": 3, "eval_attempts": 2, "save_every": 1,
-    "keep_checkpoints": 10, "report_to": [],
+    "keep_checkpoints": 10, "report_to": [], "ahead": 0,
     # All weights in full precision: with few steps, adapters would hardly move.
     "lora_rank": 0, "bf16": False, "gradient_checkpointing": False,
 }  # fmt: skip

@@ -123,8 +123,8 @@ def test_the_gap_is_measured_before_the_weights_change(trainer_of: Any, canned: 
     trainer = trainer_of(rollouts, epochs_per_step=2, micro_batch=4, learning_rate=1e-2, warmup_steps=0)
     trainer.train()
     logged = trainer.state.log_history[0]
-    assert logged["sampling/sampling_logp_difference/mean"] == pytest.approx(sum(gaps) / len(gaps), rel=1e-3)
-    assert logged["sampling/sampling_logp_difference/max"] == pytest.approx(max(gaps), rel=1e-3)
+    assert logged["sampling/current_logp_difference/mean"] == pytest.approx(sum(gaps) / len(gaps), rel=1e-3)
+    assert logged["sampling/current_logp_difference/max"] == pytest.approx(max(gaps), rel=1e-3)
 
 
 def test_scores_are_those_of_the_weights_that_sampled(trainer_of: Any, canned: Any, model: Any):

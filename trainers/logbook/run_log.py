@@ -13,11 +13,11 @@ from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
 from agentgym.trainers.logbook.records import MetricsFile
 
 _GAPS = {
-    "sampler_gap": "sampling/sampling_logp_difference/mean",
-    "sampler_gap_max": "sampling/sampling_logp_difference/max",
+    "sampler_gap": "sampling/current_logp_difference/mean",
+    "sampler_gap_max": "sampling/current_logp_difference/max",
     "sampler_ratio_max": "sampling/importance_sampling_ratio/max",
 }
-"""Differences between the sampler's and the trainer's log-probabilities: our names and TRL's."""
+"""Differences between the sampler's and the trainer's log-probabilities: names in the metrics and in TRL's log."""
 
 
 class RunLog(TrainerCallback):
