@@ -216,7 +216,7 @@ class Log:
 
         class Gaps(TrainerCallback):
             def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-                gaps.append(round(float((logs or {}).get("sampling/sampling_logp_difference/max", 0.0)), 6))
+                gaps.append(round(float((logs or {}).get("sampling/current_logp_difference/max", 0.0)), 6))
 
         return Gaps()
 

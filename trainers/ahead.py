@@ -80,8 +80,8 @@ class AheadRollouts:
         feed = self._feed or self._begun(step)
         self._engine.resume()
         groups = self._awaited(feed)
-        self._start(feed, self._admission.start(), step + 1)  # while the model learns, they are reset
         self._engine.pause()
+        self._start(feed, self._admission.start(), step + 1)  # they are reset while the model learns
         self._policy.updated(step + 1)  # frees the cache: it is of no use after the update, which needs the memory
         check_some_real(groups)
         return Batch(groups, groups)

@@ -46,7 +46,7 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         on_batch: Called on every rank with the batch as it was sampled, before any group was replaced, and the number
             of completed steps, e.g. to log them.
         on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.selected`,
-            computed with the weights that sampled them.
+            computed with the weights before the step's updates.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
     """
 

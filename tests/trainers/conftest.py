@@ -166,6 +166,7 @@ def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
             train_dataset=task_rows(tasks, config.steps * config.groups, config.seed),
             rollouts=rollouts,
             credit=credit or Credit(),
+            max_staleness=config.max_staleness,
             on_scores=on_scores,
         )
 

