@@ -7,6 +7,7 @@ import random
 import time
 
 from agentgym import Env, GeneratedTasks, Reason, Task
+from agentgym.core.engine.steps import Solution
 from agentgym.core.rewards import OUTCOME, Channel, Scheme
 
 TURNS, QUICK_S, SLOW_SHARE = 3, 0.05, 0.02
@@ -39,3 +40,7 @@ class HeavyTails(Env):
             self.reward(OUTCOME, float(len(text) % 2))
             self.finish(Reason.ANSWERED)
         return "The next one, please."
+
+    def solution(self, task: Task) -> Solution:
+        for place in ("Paris", "Rome", "Oslo!"):
+            yield place

@@ -11,7 +11,7 @@ from agentgym.base.errors import UsageError
 from agentgym.core.task import TaskSource
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Failures, Group, Limits, PlayedGroup, RolloutEngine
-from agentgym.rollout.feed import Feed
+from agentgym.rollout.feed import GroupFeed
 from agentgym.trainers.admission import Admission
 from agentgym.trainers.batches import Batch, LearningPolicy, TaskRow, check_some_real
 
@@ -59,7 +59,7 @@ class AheadRollouts:
         self._is_resumed = False
         self._complete: dict[int, PlayedGroup] = {}
         self._engine = RolloutEngine(factory, policy, limits, workers=workers, failures=failures)
-        self._feed: Feed | None = None
+        self._feed: GroupFeed | None = None
 
     def __call__(self, rows: Sequence[TaskRow], step: int, *, training: bool, first: int = 0) -> Batch:
         """Return the oldest complete groups; they need not be those of `rows`, which only say how many.
@@ -90,7 +90,7 @@ class AheadRollouts:
         """End all episodes and close the environments."""
         self._engine.close()
 
-    def _begun(self, step: int) -> Feed:
+    def _begun(self, step: int) -> GroupFeed:
         """Start the first groups."""
         self._feed = self._engine.feed()
         if not self._is_resumed:
@@ -98,7 +98,7 @@ class AheadRollouts:
         self._start(self._feed, [*sorted(self._admission.running), *self._admission.start()], step)
         return self._feed
 
-    def _awaited(self, feed: Feed) -> list[PlayedGroup]:
+    def _awaited(self, feed: GroupFeed) -> list[PlayedGroup]:
         """Wait until enough groups are complete for a step; return them."""
         self._note(feed.ready())
         while (numbers := self._admission.take()) is None:
@@ -111,7 +111,7 @@ class AheadRollouts:
             self._admission.finish(number)
             self._complete[number] = played
 
-    def _start(self, feed: Feed, numbers: Iterable[int], step: int) -> None:
+    def _start(self, feed: GroupFeed, numbers: Iterable[int], step: int) -> None:
         feed.add([self._group(number, step) for number in numbers])
 
     def _group(self, number: int, step: int | None) -> Group:

@@ -22,7 +22,7 @@ from agentgym.core.foreign import end_others, ends_work, keep_running, run_to_en
 from agentgym.core.policy import Policy
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout.failures import Failures, Tally
-from agentgym.rollout.feed import Feed
+from agentgym.rollout.feed import GroupFeed
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.methods import PLAYED_ONCE, Method
@@ -130,10 +130,10 @@ class RolloutEngine:
                 with suppress(EngineClosed):
                     await self._loop.start(self._leave(stream)).wait_async()
 
-    def feed(self) -> Feed:
+    def feed(self) -> GroupFeed:
         """Return a feed: it plays groups as they are added, until the engine closes."""
         rollout = self._rollout()
-        return Feed(self._loop.start, self._loop.soon, lambda groups, events: _assembled(rollout, groups, events))
+        return GroupFeed(self._loop.start, self._loop.soon, lambda groups, events: _assembled(rollout, groups, events))
 
     def pause(self) -> None:
         """Hold each episode of a token policy before its next turn; return once no turn is being sampled.

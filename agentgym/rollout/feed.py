@@ -1,4 +1,4 @@
-"""`Feed`: plays groups in the order of their arrival, while its owner does other work."""
+"""`GroupFeed`: plays groups in the order of their arrival, while its owner does other work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Call(Protocol):
     def wait(self) -> Any: ...
 
 
-class Feed:
+class GroupFeed:
     """Plays groups until its engine closes (`RolloutEngine.feed`).
 
     Args:
