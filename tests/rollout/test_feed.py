@@ -61,8 +61,7 @@ def test_an_error_of_the_work_reaches_the_caller_every_time():
         feed.add([Group(work.task, 0), Group(work.task, 0)])
         for _ in range(2):
             with pytest.raises(UsageError, match="two jobs are called"):
-                while True:
-                    feed.next()
+                feed.next()
 
 
 def test_closing_the_engine_ends_a_wait_for_a_feed():

@@ -172,6 +172,6 @@ def test_two_processes_play_different_groups():
 
 def test_a_step_of_failures_only_stops_the_run():
     played = rollouts(Speaker(), Broken)
-    with pytest.raises(InfrastructureError, match="all 4 episodes of a step failed in step; .*the disk is full"):
+    with pytest.raises(InfrastructureError, match=r"all 4 episodes of a step failed in step; .*the disk is full"):
         taken(played, 0)
     played.close()
