@@ -56,7 +56,7 @@ def test_a_run_ahead_learns_from_every_group_once_with_the_versions_of_its_turns
 
 @pytest.mark.slow
 def test_a_killed_run_ahead_loses_no_group_and_learns_from_none_twice(small: Any):
-    config = small(**AHEAD, steps=30, save_every=2)
+    config = small(**AHEAD, steps=12, save_every=2)
     process = start(config)
     assert eventually(lambda: last_checkpoint(Path("run")) is not None or process.poll() is not None, 4 * HANG_S)
     process.send_signal(signal.SIGKILL)
