@@ -11,7 +11,6 @@ from agentgym.core.engine.steps import Solution
 from agentgym.core.rewards import OUTCOME, Channel, Scheme
 
 TURNS, QUICK_S, SLOW_SHARE = 3, 0.05, 0.2
-SLOW_S = float(os.environ.get("SLOW_S", "90"))
 
 
 def _task(split: str, index: int) -> Task:
@@ -23,7 +22,7 @@ def is_slow(task: Task) -> bool:
 
 
 class HeavyTails(Env):
-    """Name three places. An answer takes 50 ms, but in one of five tasks the second one takes 90 s."""
+    """Name three places. An answer takes 50 ms, but in one of five tasks the second one takes `SLOW_S` seconds."""
 
     channels = {OUTCOME: Channel("1 if the last message has an odd length")}
     scheme = Scheme({OUTCOME: 1.0})
@@ -38,7 +37,7 @@ class HeavyTails(Env):
 
     def respond(self, text: str) -> str:
         self.turn += 1
-        time.sleep(SLOW_S if self.turn == 2 and is_slow(self.task) else QUICK_S)
+        time.sleep(float(os.environ["SLOW_S"]) if self.turn == 2 and is_slow(self.task) else QUICK_S)
         if self.turn == TURNS:
             self.reward(OUTCOME, float(len(text) % 2))
             self.finish(Reason.ANSWERED)
