@@ -8,7 +8,7 @@ seconds are those of all steps of a run, from the first episode to the last upda
     OMP_NUM_THREADS=2 taskset -c 0,1 .venv-vllm/bin/python -m benchmarks.ahead_speedup
 
 `--scripted` measures the rollouts alone, on any Python and however busy the machine is: a turn takes half a second, an
-update two seconds, and a slow tool nine seconds.
+update two seconds, and a slow tool 20 s.
 """
 
 from __future__ import annotations
@@ -136,12 +136,12 @@ def summary(seconds: Sequence[float]) -> dict[str, Any]:
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--scripted", action="store_true", help="no model, and a tenth of all durations")
+    parser.add_argument("--scripted", action="store_true", help="no model")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result file")
     options, more = parser.parse_known_args()
-    os.environ["SLOW_S"] = "9" if options.scripted else "90"
+    os.environ["SLOW_S"] = "20" if options.scripted else "90"
 
     def contender(ahead: int) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
         if options.scripted:
