@@ -32,6 +32,7 @@ TINY = "tiny"
 
 PRETRAINED: dict[str, Any] = {
     "groups": 16,
+    "ahead": 1,
     "group_size": 8,
     "updates_per_step": 2,
     "micro_batch": 4,
@@ -66,7 +67,7 @@ _QUICK_CONTEXT = 8192
 _FROM_0 = (
     *("turn_weight", "negative_weight", "refill_rounds", "learning_rate", "warmup_steps", "clip_low", "clip_high"),
     *("kl_weight", "max_grad_norm", "weight_decay", "lora_rank", "warm_start_steps", "warm_start_learning_rate"),
-    *("warm_start_own", "record_groups"),
+    *("warm_start_own", "record_groups", "ahead", "max_staleness"),
 )
 _FROM_1 = (
     *("steps", "groups", "max_new_tokens", "max_tokens", "max_in_flight", "at_least", "updates_per_step"),
@@ -140,6 +141,12 @@ class TrainConfig:
     """Trajectories per task."""
     refill_rounds: int = 0
     """How many times a step replaces groups whose rewards are all equal with fresh ones (DAPO)."""
+    ahead: int = 0
+    """Steps whose episodes run while those of a step are awaited, so that no step waits for its slowest episode; 0 runs
+    one step after the other."""
+    max_staleness: int = 4
+    """Steps between the sampling of a token and the step that learns from it, up to which the token carries loss; the
+    rewards of older ones still count in the group (ahead)."""
     temperature: float = 1.0
     """Sampling temperature; the loss divides logits by it too."""
     max_new_tokens: int = 64
@@ -281,6 +288,11 @@ class TrainConfig:
         return self.groups * self.group_size
 
     @property
+    def at_once(self) -> int:
+        """Maximum number of episodes that run at once in training."""
+        return min(self.max_in_flight, self.batch * (1 + self.ahead))
+
+    @property
     def is_warm_started(self) -> bool:
         """Whether supervised learning comes before reinforcement learning."""
         return self.warm_start_steps > 0 or self.warm_start_own > 0
@@ -309,6 +321,11 @@ class TrainConfig:
             raise UsageError(
                 f"the share of an update ({self.batch // self.updates_per_step}) must be a multiple of micro_batch "
                 f"({self.micro_batch})"
+            )
+        if self.ahead and self.refill_rounds:
+            raise UsageError(
+                "refill_rounds replaces groups before a step ends, ahead lets groups of several steps run at once: set "
+                "ahead: 0 or refill_rounds: 0"
             )
         if self.warm_start_from is not None and not self.warm_start_steps:
             raise UsageError("warm_start_from has no effect while warm_start_steps is 0; set it, e.g. to 100")
@@ -359,7 +376,7 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
     places = dict.fromkeys(values.keys() - overrides.keys(), f"{recipe}: ") if recipe else {}
     values = merged(values, {key: value for key, value in overrides.items() if key != "env_kwargs"})
     if values.get("model", TINY) != TINY:
-        values = {name: value for name, value in PRETRAINED.items() if name.startswith("warm_start_")} | values
+        values = {n: value for n, value in PRETRAINED.items() if n == "ahead" or n.startswith("warm_start_")} | values
     if "env_kwargs" in overrides:
         from agentgym.core.registry import class_of
         from agentgym.core.task_files import with_defaults

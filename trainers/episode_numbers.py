@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from agentgym.core.endings import Ending
@@ -28,6 +29,8 @@ class EpisodeNumbers:
     token_count: int = 0
     """Tokens of the prompt and the completion."""
     sampled_tokens: int = 0
+    sampled_by: dict[int, int] = field(default_factory=dict)
+    """Sampled tokens by the version of the weights."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> EpisodeNumbers:
@@ -45,6 +48,7 @@ class EpisodeNumbers:
             counts=trajectory.counts,
             token_count=len(tokens) if tokens else 0,
             sampled_tokens=tokens.sampled if tokens else 0,
+            sampled_by=dict(Counter(version for version in tokens.versions if version >= 0)) if tokens else {},
         )
 
     @property

@@ -19,6 +19,7 @@ from agentgym.trainers.micro_batches import loss_mask
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs, TrainerScores
 from agentgym.trainers.shared_prefix import share_prefixes
+from agentgym.trainers.staleness import loss_mask_of
 from agentgym.trainers.trl_seam import GRPOConfig, TokenGRPOTrainer
 
 
@@ -43,10 +44,11 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
     Args:
         rollouts: Runs the trajectories of a batch.
         credit: Turns their rewards into advantages.
+        max_staleness: The staleness in steps up to which a token carries loss (`Generation.version`); by default any.
         on_batch: Called on every rank with the batch as it was sampled, before any group was replaced, and the number
             of completed steps, e.g. to log them.
         on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.selected`,
-            computed with the weights that sampled them.
+            computed with the weights before the step's updates.
         clock: Measures the phases of each step.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
     """
@@ -56,13 +58,14 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         *,
         rollouts: Rollouts,
         credit: Credit,
+        max_staleness: int | None = None,
         on_batch: Callable[[SampledBatch, int], None] | None = None,
         on_scores: Callable[[list[TrainerLogprobs]], None] | None = None,
         clock: PhaseClock | None = None,
         **kwargs: Any,
     ):
         refuse(kwargs["args"], kwargs)
-        self._rollouts, self._credit = rollouts, credit
+        self._rollouts, self._credit, self._max_staleness = rollouts, credit, max_staleness
         self._on_batch, self._on_scores = on_batch, on_scores
         self.clock = clock or PhaseClock()
         self._gap, self.scores = SamplerGap(), TrainerScores()
@@ -83,7 +86,9 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         own = slice(first, first + len(trajectories))
         self._advantages = self._credit.advantages(self._numbers, groups)[own]
         trained = self._credit.trained_turns(self._numbers, groups)[own]
-        self._completions = [completion_of(*pair) for pair in zip(trajectories, trained, strict=True)]
+        self._completions = [
+            completion_of(t, turns, self._oldest) for t, turns in zip(trajectories, trained, strict=True)
+        ]
         masks = [mask for _, mask in self._completions]
         return {
             "prompt_ids": [(t.tokens.prompt_ids if t.tokens else None) or [0] for t in trajectories],
@@ -104,12 +109,18 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
     def complete_batch(self, batch: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Give each sampled token the advantage of its turn (`TokenGRPOTrainer.complete_batch`)."""
         trajectories: list[Trajectory] = [row["trajectory"] for row in rows]
-        batch["advantages"] = self._token_advantages(trajectories, batch["completion_ids"])
+        batch["advantages"] = self._token_advantages(trajectories, batch["completion_ids"]) * loss_mask(batch)
+        batch["is_current"] = _sampled_by(self.step, trajectories, batch["completion_ids"])
         self.scores.begin(trajectories)
         batch["row"] = torch.arange(len(trajectories), device=batch["completion_ids"].device)
         if (logprobs := batch.get("old_per_token_logps")) is not None:  # where a batch has several updates
             self._weigh(batch, logprobs)
         check_batch(trajectories, self._completions, batch)
+
+    @property
+    def _oldest(self) -> int:
+        """The oldest version whose tokens carry loss."""
+        return 0 if self._max_staleness is None else self.step - self._max_staleness
 
     def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
         """Weigh the tokens of a batch with a single update, in which the weights are those that sampled it."""
@@ -128,14 +139,14 @@ class AgentGRPOTrainer(TokenGRPOTrainer):
         mask = loss_mask(inputs) * inputs["needed"][:, None]  # other rows have no log-probabilities
         weights = importance_weights(logprobs, sampled, mask)
         self.scores.add(inputs["row"], logprobs, mask)
-        self._gap.add(logprobs, sampled, weights, mask)
+        self._gap.add(logprobs, sampled, weights, mask * inputs["is_current"])
         if self.loss_type == "vespo":  # not proportional to the advantages; TRL's formula has a place for the weights
             inputs["importance_sampling_ratio"] = weights
         else:
             inputs["advantages"] = inputs["advantages"] * weights
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log what TRL logs, and the sampler's difference from the trainer."""
+        """Log what TRL logs, and the sampler's difference from the trainer on tokens of the current weights."""
         logs.update(self._gap.take(ranks.gather))  # type: ignore[arg-type]
         if self._on_scores is not None:
             with self.clock.phase(DIAGNOSTICS):
@@ -201,6 +212,16 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
             raise UsageError(f"this trainer does not accept {name}=: TRL would run its own tool loop on top of ours")
 
 
+def _sampled_by(version: int, trajectories: Sequence[Trajectory], like: torch.Tensor) -> torch.Tensor:
+    """Return a mask of the tokens that a version sampled, of the shape of `like`: `(rows, completion tokens)`."""
+    mask = torch.zeros_like(like)
+    for row, trajectory in enumerate(trajectories):
+        if trajectory.tokens is not None:
+            versions = torch.tensor(trajectory.tokens.versions, device=mask.device)
+            mask[row, : len(versions)] = versions == version
+    return mask
+
+
 def check_batch(
     trajectories: Sequence[Trajectory], completions: Sequence[tuple[list[int], list[int]]], batch: dict[str, Any]
 ) -> None:
@@ -222,18 +243,19 @@ def check_batch(
         raise RuntimeError("an observation token has an advantage")
 
 
-def completion_of(trajectory: Trajectory, trained: Sequence[bool]) -> tuple[list[int], list[int]]:
+def completion_of(trajectory: Trajectory, trained: Sequence[bool], oldest: int = 0) -> tuple[list[int], list[int]]:
     """Return a trajectory's completion ids and loss mask; one masked token if there is nothing to train on.
 
     Args:
         trajectory: The trajectory.
         trained: Whether each turn of the model carries loss.
+        oldest: The oldest version of the weights whose tokens carry loss.
     """
     tokens = trajectory.tokens
     if tokens is None or not tokens.completion_ids:
         return [0], [0]
-    mask = [0] * len(tokens.completion_ids)
+    fresh, mask = loss_mask_of(tokens, oldest), [0] * len(tokens.completion_ids)
     for turn, is_trained in zip(trajectory.model_turns, trained, strict=True):
         if is_trained and turn.span is not None:
-            mask[slice(*turn.span)] = tokens.loss_mask[slice(*turn.span)]
+            mask[slice(*turn.span)] = fresh[slice(*turn.span)]
     return tokens.completion_ids, mask

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from datasets import Dataset
 from transformers import PrinterCallback
 
 from agentgym.base.errors import UsageError
@@ -17,7 +18,8 @@ from agentgym.eval.summary import Summary
 from agentgym.rollout import EnvFactory
 from agentgym.rollout.fitness import why_barren
 from agentgym.trainers import ranks
-from agentgym.trainers.batches import BatchRollouts, task_rows
+from agentgym.trainers.ahead import AheadRollouts, is_carried
+from agentgym.trainers.batches import BatchRollouts, TaskRow, task_rows
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trainers.episode_numbers import EpisodeNumbers
@@ -27,13 +29,14 @@ from agentgym.trainers.logbook.card import write_card
 from agentgym.trainers.logbook.metrics import batch_metrics
 from agentgym.trainers.logbook.phases import PhaseClock
 from agentgym.trainers.logbook.progress import RunProgress
-from agentgym.trainers.logbook.records import MarkComplete, TrajectoryLog, recorded_positions
+from agentgym.trainers.logbook.records import MarkComplete, TrajectoryLog, keep_size, recorded_positions, recorded_size
 from agentgym.trainers.logbook.run_log import RunLog
 from agentgym.trainers.logbook.speed import speed_of
 from agentgym.trainers.policies import describe_training, policy_of
-from agentgym.trainers.run_folder import PlannedRun, step_of
+from agentgym.trainers.run_folder import PlannedRun, last_checkpoint, step_of
 from agentgym.trainers.sampled_batch import SampledBatch
 from agentgym.trainers.scores import TrainerLogprobs
+from agentgym.trainers.staleness import staleness_metrics
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
     failures_of,
@@ -77,18 +80,9 @@ class TrainingRun:
         arguments = grpo_config(config, world_size=ranks.world_size(), use_cpu=not torch.cuda.is_available())
         # The policy samples from the weights that are being trained; `_adopt` connects them once the trainer has
         # wrapped the model.
-        self._policy = policy_of(config, model, tokenizer, slots=min(config.max_in_flight, config.batch))
-        self._rollouts = BatchRollouts(
-            self._policy,
-            factory,
-            source,
-            credit,
-            limits_of(config),
-            refill_rounds=config.refill_rounds,
-            seed=config.seed,
-            workers=config.placed,
-            failures=failures_of(config),
-        )
+        self._policy = policy_of(config, model, tokenizer, slots=config.at_once)
+        rows = task_rows(source, config.steps * config.groups, config.seed)
+        self._rollouts = _rollouts(config, self._policy, factory, source, credit, rows)
         clock = PhaseClock()
         self._log = RunLog(config, progress, clock, lambda: self._rollouts.sampler_s, speed_of(config, model.config))
         self._trajectories: TrajectoryLog | None = None
@@ -100,14 +94,15 @@ class TrainingRun:
                 model=model,
                 args=arguments,
                 processing_class=tokenizer,
-                train_dataset=task_rows(source, config.steps * config.groups, config.seed),
+                train_dataset=rows,
                 peft_config=peft_config(config),
                 rollouts=self._rollouts,
                 credit=credit,
+                max_staleness=config.max_staleness,
                 on_batch=self._on_batch,
                 on_scores=self._on_scores if config.record_logprobs else None,
                 clock=clock,
-                callbacks=[MarkComplete(lambda folder: self._describe(folder, step_of(folder)))],
+                callbacks=[MarkComplete(lambda folder: self._describe(folder, step_of(folder)), self._keep)],
             )
         # Runs before the callbacks that log elsewhere, so that they see what it adds.
         self._trainer.callback_handler.callbacks.insert(0, self._log)
@@ -138,9 +133,12 @@ class TrainingRun:
         self._before, checkpoint = before, run.checkpoint
         if PartialState().is_main_process:
             self._log.open(resume_at=run.step if checkpoint else None)
-            self._trajectories = TrajectoryLog(self._config.folder, self._credit.mode, resume_at=run.step)
+            size = recorded_size(checkpoint)
+            self._trajectories = TrajectoryLog(self._config.folder, self._credit.mode, resume_at=run.step, size=size)
             self._progress("training", run.step, self._config.steps)
         try:
+            if checkpoint is not None and isinstance(self._rollouts, AheadRollouts):
+                self._rollouts.resume(checkpoint)
             if checkpoint is None:
                 self._trainer.train()
             else:
@@ -160,6 +158,13 @@ class TrainingRun:
         if self._trainer.is_world_process_zero():
             self._describe(final, self._config.steps)
 
+    def _keep(self, checkpoint: Path) -> None:
+        """Add to a checkpoint what this process needs to continue from it."""
+        if isinstance(self._rollouts, AheadRollouts):
+            self._rollouts.save(checkpoint)
+        if self._trajectories is not None:
+            keep_size(checkpoint, self._trajectories)
+
     def _describe(self, folder: Path, step: int) -> None:
         """Record the run's environment in a model's folder, for evaluations, and write its card."""
         describe_training(folder, self._factory.env_id, self._factory.kwargs)
@@ -169,6 +174,7 @@ class TrainingRun:
         """Log a batch as it was sampled, before any group was replaced."""
         numbers = batch.numbers
         metrics = batch_metrics(numbers, self._credit)
+        metrics |= staleness_metrics(numbers, step, self._config.max_staleness)
         if self._start is not None and (kl := self._start.divergence(self._trainer.model, batch)) is not None:
             metrics["kl_to_start"] = kl
         self._log.batch(metrics, numbers)
@@ -201,6 +207,32 @@ class TrainingRun:
         self._barren = self._barren + turns if why else 0
         if self._barren >= _BARREN_TURNS:
             raise UsageError(f"stopped after {self._barren} turns: {why}")
+
+
+def _rollouts(
+    config: TrainConfig,
+    policy: TransformersPolicy | VLLMPolicy,
+    factory: EnvFactory,
+    source: TaskSource,
+    credit: Credit,
+    rows: Dataset,
+) -> BatchRollouts | AheadRollouts:
+    """Return the rollouts of a run; `rows` has all of its groups.
+
+    Raises:
+        UsageError: A run that ran ahead resumes with `refill_rounds`.
+    """
+    shared = {"workers": config.placed, "failures": failures_of(config)}
+    checkpoint = last_checkpoint(config.folder) if config.resume else None
+    if config.ahead or (checkpoint is not None and is_carried(checkpoint)):
+        if config.refill_rounds:
+            raise UsageError("the checkpoint holds groups of several steps (ahead): resume with refill_rounds: 0")
+        sizes = {"groups": config.groups, "group_size": config.group_size, "ahead": config.ahead}
+        place = PartialState().process_index, ranks.world_size()
+        groups = [TaskRow.of(row) for row in rows.to_list()]
+        return AheadRollouts(policy, factory, source, limits_of(config), groups, **sizes, place=place, **shared)
+    more = {"refill_rounds": config.refill_rounds, "seed": config.seed}
+    return BatchRollouts(policy, factory, source, credit, limits_of(config), **more, **shared)
 
 
 def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -> SyncCheck | None:

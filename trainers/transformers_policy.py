@@ -215,7 +215,9 @@ class TransformersPolicy:
             give_back()
 
     def updated(self, version: int) -> None:
-        """Discard all caches, since the weights have changed."""
+        """Discard all caches, since the weights have changed. Waits for a running pass of turns that were given up."""
+        if self._worker is not None:
+            self._thread.submit(int).result()
         self.version = version
         self._seating = Seating(self._slots)
         self._cache, self._replays, self._merged = None, None, None

@@ -92,10 +92,11 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
     share, rest = divmod(config.batch // config.updates_per_step, world_size)
     if rest:
         raise UsageError(f"the share of an update must be a multiple of the number of devices ({world_size})")
-    if config.refill_rounds and world_size > 1 and (config.batch // world_size) % config.group_size:
+    name = "ahead" if config.ahead else "refill_rounds"
+    if getattr(config, name) and config.groups % world_size:
         raise UsageError(
-            f"refill_rounds needs whole groups on each of the {world_size} devices: make groups ({config.groups}) a "
-            "multiple of that, or set refill_rounds: 0"
+            f"{name} needs whole groups on each of the {world_size} devices: make groups ({config.groups}) a multiple "
+            f"of that, or set {name}: 0"
         )
     micro = config.micro_batch or share
     if share % micro:

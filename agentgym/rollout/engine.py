@@ -22,10 +22,11 @@ from agentgym.core.foreign import end_others, ends_work, keep_running, run_to_en
 from agentgym.core.policy import Policy
 from agentgym.core.trajectory import Trajectory
 from agentgym.rollout.failures import Failures, Tally
+from agentgym.rollout.feed import GroupFeed
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
 from agentgym.rollout.limits import Limits
 from agentgym.rollout.methods import PLAYED_ONCE, Method
-from agentgym.rollout.streams import JobSlots, Rollout, check_distinct
+from agentgym.rollout.streams import Events, JobSlots, Rollout, check_distinct
 from agentgym.rollout.waits import Waits, report_on_signal
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.choice import make_workers
@@ -129,6 +130,22 @@ class RolloutEngine:
                 with suppress(EngineClosed):
                     await self._loop.start(self._leave(stream)).wait_async()
 
+    def feed(self) -> GroupFeed:
+        """Return a feed: it plays groups as they are added, until the engine closes."""
+        rollout = self._rollout()
+        return GroupFeed(self._loop.start, self._loop.soon, lambda groups, events: _assembled(rollout, groups, events))
+
+    def pause(self) -> None:
+        """Hold each episode of a token policy before its next turn; return once no turn is being sampled.
+
+        Resets, tools and grading continue. Time limits do not count the time that an episode is held.
+        """
+        self._loop.start(self.waits.turns.close()).wait()
+
+    def resume(self) -> None:
+        """Let the episodes that `pause` holds continue."""
+        self._loop.soon(self.waits.turns.open)
+
     def close(self, limit_s: float | None = None) -> None:
         """End the episodes, close the environments and end the event loop. Safe to call twice.
 
@@ -189,18 +206,23 @@ def _jobs(work: Iterable[Job | Group]) -> Iterator[Job]:
         yield from item.jobs if isinstance(item, Group) else (item,)
 
 
-async def _assembled(rollout: Rollout, groups: Iterable[Group]) -> AsyncGenerator[PlayedGroup]:
-    """Yield groups whose last trajectory has just finished."""
+async def _assembled(
+    rollout: Rollout, groups: Iterable[Group | None], events: Events | None = None
+) -> AsyncGenerator[PlayedGroup]:
+    """Yield groups whose last trajectory has just finished. Arguments as for `Rollout.played`."""
     unfinished: dict[str, tuple[Group, dict[int, Trajectory]]] = {}
 
-    def jobs() -> Iterator[Job]:
+    def jobs() -> Iterator[Job | None]:
         for group in groups:
+            if group is None:
+                yield None
+                continue
             members: tuple[Group, dict[int, Trajectory]] = (group, {})
             for job in group.jobs:
                 unfinished[job.id] = members
                 yield job
 
-    async with aclosing(rollout.played(jobs())) as stream:
+    async with aclosing(rollout.played(jobs(), events)) as stream:
         async for job, trajectory in stream:
             group, trajectories = unfinished.pop(job.id)
             trajectories[job.attempt] = trajectory

@@ -185,10 +185,12 @@ class Episode:
             if isinstance(max_tokens, Reason):
                 await self._interrupt(max_tokens)
                 return
-            limit_s, late = turn_limit(self._limits, self._deadline - time.monotonic())
-            self._clock.ask()
-            turn = conversation.sample(max_tokens, self._job.id, limit_s)
-            generation = await self._waiting(Component.POLICY, turn)
+            async with self._waits.turns.turn() as held_s:
+                self._deadline += held_s
+                limit_s, late = turn_limit(self._limits, self._deadline - time.monotonic())
+                self._clock.ask()
+                turn = conversation.sample(max_tokens, self._job.id, limit_s)
+                generation = await self._waiting(Component.POLICY, turn)
             self._clock.queued(generation.queued_s)
             text, span = conversation.say(generation)
             if generation.finish == "time":

@@ -32,6 +32,9 @@ _log = logging.getLogger(__name__)
 _END = object()
 """Marks the end of the jobs."""
 
+Events = asyncio.Queue[asyncio.Task[Trajectory] | None]
+"""The tasks of finished jobs; `None` if jobs have arrived."""
+
 LOST_WORKERS = 10
 """Retries of an episode because of a dead worker, on top of its other retries."""
 
@@ -96,7 +99,9 @@ class Rollout:
     method: Method = PLAYED_ONCE
     slots: JobSlots = field(default_factory=JobSlots)
 
-    async def played(self, jobs: Iterable[Job]) -> AsyncGenerator[tuple[Job, Trajectory]]:
+    async def played(
+        self, jobs: Iterable[Job | None], events: Events | None = None
+    ) -> AsyncGenerator[tuple[Job, Trajectory]]:
         """Run all jobs and yield each with its trajectory as they finish, in no particular order.
 
         Any exception of an environment or a policy, even `SystemExit`, fails one try at one episode. Only
@@ -105,22 +110,25 @@ class Rollout:
         Close the generator (`contextlib.aclosing`) to cancel the remaining episodes.
 
         Args:
-            jobs: The jobs to run; consumed as slots become free, so the iterable may be endless.
+            jobs: The jobs to run; consumed as slots become free, so the iterable may be endless. `None` means that
+                there is no job yet.
+            events: Receives the tasks of finished jobs. Put `None` into it when there are jobs again.
 
         Raises:
             UsageError: Two jobs with the same id would run at once.
         """
         waiting = iter(jobs)
         running: dict[asyncio.Task[Trajectory], Job] = {}
-        finished: asyncio.Queue[asyncio.Task[Trajectory]] = asyncio.Queue()
+        events = asyncio.Queue() if events is None else events
         try:
             places = await self.slots.places(self._places, self.method.places)
             at_once = max(1, places // self.method.places)
             with contained_tasks():
                 while True:
+                    job = None
                     # Without a running job, wait for room. Otherwise, one of the running jobs will make room.
                     while len(running) < at_once and not (running and self.slots.is_full):
-                        if (job := next(waiting, _END)) is _END:
+                        if (job := next(waiting, _END)) is _END or job is None:
                             break
                         if not isinstance(job, Job):
                             raise UsageError(f"a rollout plays jobs and groups, not a {type(job).__name__}")
@@ -128,13 +136,14 @@ class Rollout:
                         task = asyncio.create_task(self._tries(job, min(places, self.method.places)))
                         running[task] = job
                         task.add_done_callback(leave)
-                        task.add_done_callback(finished.put_nowait)
-                    if not running:
+                        task.add_done_callback(events.put_nowait)
+                    if not running and job is _END:
                         return
-                    task = await finished.get()
-                    job = running.pop(task)
+                    if (done := await events.get()) is None:
+                        continue
+                    job = running.pop(done)
                     self.slots.ids.discard(job.id)
-                    yield job, task.result()
+                    yield job, done.result()
         finally:
             for task in running:
                 task.cancel()

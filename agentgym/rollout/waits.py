@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakSet
 
+from agentgym.rollout.turns import TurnGate
+
 _all: WeakSet[Waits] = WeakSet()
 SHOWN = 100
 """Waits that a report lists, the longest first."""
@@ -58,6 +60,8 @@ class Waits:
         self._now = now
         self._waits: dict[str, _Wait] = {}
         self._busy: defaultdict[str, _Busy] = defaultdict(_Busy)
+        self.turns = TurnGate()
+        """Holds the trajectories between two turns, if it is closed."""
         _all.add(self)
 
     def begin(self, trajectory: str, component: str, of: str = "") -> None:

@@ -166,6 +166,7 @@ def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
             train_dataset=task_rows(tasks, config.steps * config.groups, config.seed),
             rollouts=rollouts,
             credit=credit or Credit(),
+            max_staleness=config.max_staleness,
             on_scores=on_scores,
         )
 
@@ -187,7 +188,7 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
 SMALL: dict[str, Any] = {
     "env": "letters_env:LettersEnv", "steps": 4, "groups": 2, "group_size": 4, "updates_per_step": 2, "context": 256,
     "max_new_tokens": 4, "learning_rate": 1e-2, "warmup_steps": 0, "eval_tasks": 3, "eval_attempts": 2, "save_every": 1,
-    "keep_checkpoints": 10, "report_to": [],
+    "keep_checkpoints": 10, "report_to": [], "ahead": 0,
     # All weights in full precision: with few steps, adapters would hardly move.
     "lora_rank": 0, "bf16": False, "gradient_checkpointing": False,
 }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from agentgym.core.endings import Reason
 from agentgym.core.engine.steps import Solution
 from agentgym.core.env import Env
@@ -44,6 +46,14 @@ class LettersEnv(Env):
     def solution(self, task: Task) -> Solution:
         yield "a"
         yield "b"
+
+
+class WaitingEnv(LettersEnv):
+    """Every fifth task takes much longer than the others."""
+
+    def respond(self, text: str) -> str:
+        time.sleep(0.3 if int(self.task.id.rpartition("/")[2]) % 5 == 0 else 0.002)
+        return super().respond(text)
 
 
 class BrokenEnv(LettersEnv):

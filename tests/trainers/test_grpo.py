@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from agentgym.core.endings import Reason
 from agentgym.core.trajectory import Tokens, Trajectory
 from agentgym.trainers.credit import Credit, CreditMode
 from agentgym.trainers.grpo import check_batch, completion_of
+from agentgym.trainers.trl_seam import loss_mask
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -68,6 +70,45 @@ def test_failed_trajectories_carry_no_loss_and_do_not_count(trainer_of: Any, can
         assert not batch["advantages"][row].any()
     assert batch["advantages"][1, 0] > 0 > batch["advantages"][2, 0]
     assert math.isfinite(trainer.state.log_history[0]["loss"])
+
+
+def second_step_of_both_versions(canned: Any) -> Any:
+    """Rollouts whose second batch has a turn of the first step's weights, then one of the second's."""
+    rollouts, calls = canned(), count()
+    make = rollouts.make
+
+    def aged(row: int, rows: int) -> Any:
+        trajectory, is_second = make(row, rows), next(calls) >= rows
+        tokens, (first, last) = trajectory.tokens, trajectory.turns
+        tokens.versions[slice(*first.span)] = [0, 0]
+        tokens.versions[slice(*last.span)] = [int(is_second)] * 2
+        return trajectory
+
+    rollouts.make = aged
+    return rollouts
+
+
+def test_stale_tokens_carry_no_loss_and_their_episode_still_counts(trainer_of: Any, canned: Any):
+    credit = Credit(CreditMode.GATED)
+    trainer = trainer_of(second_step_of_both_versions(canned), credit, steps=2, max_staleness=0)
+    trainer.train()
+    first, second = trainer.batches
+    assert (loss_mask(first) == first["tool_mask"]).all()
+    assert loss_mask(first).sum() == 8 * 4
+    assert loss_mask(second).tolist() == [[0, 0, 0, 0, 1, 1]] * 8
+    assert int(second["num_items_in_batch"]) == 8 * 2
+    assert second["advantages"][:, 4:].tolist() == first["advantages"][:, 4:].tolist()
+    assert not second["advantages"][:, :4].any()
+
+
+def test_the_gap_is_that_of_the_current_weights(trainer_of: Any, canned: Any, model: Any):
+    """Without learning, the trainer's log-probabilities stay those of the model; the recorded ones are -1."""
+    rollouts = canned()
+    scores = [model_scores(model, rollouts.make(row, 8).tokens)[4:] for row in range(8)]
+    trainer = trainer_of(second_step_of_both_versions(canned), steps=2, learning_rate=0.0)
+    trainer.train()
+    gap = trainer.state.log_history[1]["sampling/sampling_logp_difference/mean"]
+    assert gap == pytest.approx((torch.cat(scores) + 1).abs().mean().item(), rel=1e-3)
 
 
 @each_row("tokens", [None, Tokens(), Tokens(prompt_ids=[7, 8])])

@@ -14,7 +14,14 @@ from agentgym.core.trajectory import Trajectory, Turn, read_jsonl
 from agentgym.envs.guess import GuessEnv
 from agentgym.eval.results.annotations import Annotations
 from agentgym.trainers.credit import Credit, CreditMode, group_numbers
-from agentgym.trainers.logbook.records import MetricsFile, TrajectoryLog, read_metrics, recorded_positions
+from agentgym.trainers.logbook.records import (
+    MetricsFile,
+    TrajectoryLog,
+    keep_size,
+    read_metrics,
+    recorded_positions,
+    recorded_size,
+)
 from agentgym.trainers.run_folder import COMPLETE, last_checkpoint
 from agentgym.trainers.scores import TrainerLogprobs
 from tests.rows import each_row
@@ -111,3 +118,14 @@ def test_a_resumed_run_drops_the_steps_that_it_repeats(tmp_path: Path):
         write(tmp_path, step, 1)
     write(tmp_path, 2, 1)
     assert [step for step, _ in recorded(tmp_path)] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_checkpoint_records_how_much_of_the_log_to_keep(tmp_path: Path):
+    """An episode that took several steps is recorded long after its first one."""
+    log = TrajectoryLog(tmp_path, CREDIT.mode)
+    assert (recorded_size(None), recorded_size(tmp_path)) == (None, None)
+    log.write(batch(3)[:2], [[0.0]] * 2)
+    keep_size(tmp_path, log)
+    log.write(batch(0)[2:4], [[0.0]] * 2)
+    TrajectoryLog(tmp_path, CREDIT.mode, resume_at=4, size=recorded_size(tmp_path))
+    assert [step for step, _ in recorded(tmp_path)] == [3, 3]

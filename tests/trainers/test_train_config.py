@@ -116,6 +116,13 @@ def test_a_wrong_setting_gets_a_line_that_says_what_is_wrong(name: str, value: A
         load_config(None, {"env": "guess", name: value})
 
 
+def test_running_ahead_is_for_real_models_and_without_refilled_groups():
+    model = {"env": "sql", "model": "some/model"}
+    assert (load_config("sql").ahead, load_config(None, model).ahead, load_config("sql-qwen3-lora").ahead) == (0, 1, 1)
+    with pytest.raises(UsageError, match="set ahead: 0 or refill_rounds: 0"):
+        load_config(None, {**model, "refill_rounds": 1})
+
+
 def test_every_setting_that_is_a_number_has_bounds_or_is_known_to_have_none():
     unbounded = {"seed", "entropy_weight"}
     for name, kind in ((name, str(field.type)) for name, field in FIELDS.items()):

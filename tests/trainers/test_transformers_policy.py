@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -61,6 +62,33 @@ def test_logprobs_are_those_of_a_plain_forward_pass(model: Any, tokenizer: Any, 
             expected = plain.gather(1, torch.tensor(turn.ids)[:, None])[:, 0].tolist()
             assert turn.logprobs == pytest.approx(expected, abs=1e-4)
             history += turn.ids + ANSWER
+
+
+def test_new_weights_wait_for_a_pass_of_a_turn_that_was_given_up(model: Any, tokenizer: Any):
+    sampler, began, may_end = policy(model, tokenizer), threading.Event(), threading.Event()
+    advance = sampler._advance
+
+    def held(requests: Any) -> None:
+        began.set()
+        may_end.wait(30)
+        advance(requests)
+
+    sampler._advance = held  # type: ignore[method-assign]
+
+    async def give_up() -> None:
+        turn = asyncio.ensure_future(sampler.generate(PROMPTS[0], 4, "s"))
+        await asyncio.to_thread(began.wait)
+        turn.cancel()
+        await asyncio.wait([turn])
+        updating = threading.Thread(target=sampler.updated, args=(1,))
+        updating.start()
+        updating.join(0.05)
+        assert updating.is_alive()
+        may_end.set()
+        await asyncio.to_thread(updating.join)
+
+    asyncio.run(give_up())
+    assert sampler.version == 1
 
 
 def test_the_seed_and_the_weights_version_change_what_is_drawn(model: Any, tokenizer: Any):

@@ -60,9 +60,10 @@ def test_the_batch_must_fit_the_devices():
     config = load_config(None, {"env": "guess", "groups": 4, "group_size": 2, "updates_per_step": 1})
     with pytest.raises(UsageError, match="number of devices"):
         grpo_config(config, world_size=3, use_cpu=True)
-    odd = load_config(None, {"env": "guess", "groups": 5, "group_size": 2, "updates_per_step": 1, "refill_rounds": 1})
-    with pytest.raises(UsageError, match="whole groups on each of the 2 devices"):
-        grpo_config(odd, world_size=2, use_cpu=True)
+    for setting in ("refill_rounds", "ahead"):
+        odd = {"env": "guess", "groups": 5, "group_size": 2, "updates_per_step": 1, setting: 1}
+        with pytest.raises(UsageError, match=f"{setting} needs whole groups on each of the 2 devices"):
+            grpo_config(load_config(None, odd), world_size=2, use_cpu=True)
 
 
 @each_row(

@@ -22,6 +22,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from agentgym.base.errors import InfrastructureError
 from agentgym.core.policy import Generation, TokenPolicy
+from agentgym.core.trajectory import read_jsonl
 from agentgym.trainers.adapters import without_adapters
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
@@ -245,6 +246,25 @@ def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
     assert 0 < last["sampler_gap"] <= last["sampler_gap_max"] < 1e-3
     assert last["seconds/sync"] > 0
     assert last["grad_norm"] > 1e-3  # else the last weights would be those that were sampled from
+
+
+def test_a_run_ahead_loads_new_weights_while_no_turn_is_sampled(
+    small: Any, stand_in: Any, monkeypatch: pytest.MonkeyPatch
+):
+    sync = stand_in.sync_weights
+
+    def checked(generation: Any) -> None:
+        assert not generation.llm.llm_engine.running
+        sync(generation)
+
+    monkeypatch.setattr(stand_in, "sync_weights", checked)
+    config = small(output_dir="run", env="letters_env:WaitingEnv", use_vllm=True, ahead=1, record_groups=None)
+    train(config, Console(file=io.StringIO()))
+    metrics = list(read_metrics(Path("run/metrics.jsonl")))
+    assert all(line.get("sampler_gap_max", 0.0) < 1e-3 for line in metrics)
+    assert max(line.get("staleness_max", 0.0) for line in metrics) >= 1
+    attempts = sorted(trajectory.attempt for trajectory in read_jsonl(Path("run/trajectories.jsonl")))
+    assert attempts == [*range(config.steps * config.batch)]
 
 
 def test_a_turn_over_its_time_is_cut_off_and_keeps_its_tokens_while_others_go_on(policy: VLLMPolicy, engine: Engine):

@@ -27,6 +27,7 @@ import torch
 from transformers import GenerationConfig
 
 from agentgym.core.policy import TokenPolicy
+from agentgym.core.trajectory import read_jsonl
 from agentgym.eval.policy_loader import load_policy
 from agentgym.trainers.adapters import with_adapters
 from agentgym.trainers.logbook.records import read_metrics
@@ -147,7 +148,7 @@ def test_the_gateway_records_what_the_engine_sampled(folder: Path, in_process: A
 SETTINGS = {
     "env": "letters_env:LettersEnv", "steps": 3, "groups": 2, "group_size": 4, "updates_per_step": 2, "context": 256,
     "max_new_tokens": 4, "learning_rate": 1e-2, "warmup_steps": 0, "eval_tasks": 3, "eval_attempts": 1,
-    "report_to": [], "use_vllm": True, "output_dir": "run",
+    "report_to": [], "use_vllm": True, "output_dir": "run", "ahead": 0,
     # All weights in full precision, as the engine's: the log-probabilities can then be compared closely.
     "lora_rank": 0, "bf16": False, "gradient_checkpointing": False,
 }  # fmt: skip
@@ -188,6 +189,17 @@ def test_a_run_samples_from_the_weights_of_each_step(
     assert lines[-1]["kl_to_start"] > 1e-3
     assert sampled_from(brief, Path("run") / "eval-before.jsonl") < 1e-4
     assert sampled_from(Path("run") / "model", Path("run") / "eval-after.jsonl") < 1e-4
+
+
+def test_episodes_that_run_ahead_continue_with_the_new_weights_of_the_engine(folder: Path, letters: Any):
+    more = {"env": "letters_env:WaitingEnv", "ahead": 1, "steps": 5, "record_groups": None}
+    assert run(SETTINGS | more | {"model": str(folder)}) == ""
+    lines = list(read_metrics(Path("run") / "metrics.jsonl"))
+    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5]
+    assert all(line.get("sampler_gap_max", 0.0) < 1e-4 for line in lines)
+    recorded = list(read_jsonl(Path("run") / "trajectories.jsonl"))
+    assert sorted(trajectory.attempt for trajectory in recorded) == [*range(5 * 8)]
+    assert max(line.get("staleness_max", 0.0) for line in lines) >= 1
 
 
 def test_an_engine_that_is_cut_off_from_the_weights_stops_the_run(brief: Path, letters: Any):

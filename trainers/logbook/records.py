@@ -64,15 +64,20 @@ class MarkComplete(TrainerCallback):
     """Marks each checkpoint once it is complete, with an empty file `complete`.
 
     Args:
-        describe: Writes more files into a checkpoint's folder.
+        describe: Writes more files into a checkpoint's folder, in the main process.
+        keep: Does so in every process.
     """
 
-    def __init__(self, describe: Callable[[Path], None] | None = None):
-        self._describe = describe
+    def __init__(
+        self, describe: Callable[[Path], None] | None = None, keep: Callable[[Path], None] = lambda folder: None
+    ):
+        self._describe, self._keep = describe, keep
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Mark the newest checkpoint."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if folder.is_dir():
+            self._keep(folder)
         PartialState().wait_for_everyone()  # each process writes its part
         if state.is_world_process_zero and folder.is_dir():
             if self._describe is not None:
@@ -83,6 +88,8 @@ class MarkComplete(TrainerCallback):
 
 FILE = "trajectories.jsonl"
 """Name of the file in a run's folder."""
+_SIZE = f"{FILE}.size"
+"""Name of the file in a checkpoint that holds the size of the trajectory log in bytes."""
 
 
 class TrajectoryLog:
@@ -92,15 +99,21 @@ class TrajectoryLog:
         folder: The run's folder.
         mode: How the rewards become advantages.
         resume_at: Number of completed steps; later trajectories are removed, since a resumed run repeats those steps.
+        size: Bytes to keep instead, if the checkpoint records them: an episode may begin steps before it is recorded.
 
     Raises:
         UsageError: The file cannot be read or written.
     """
 
-    def __init__(self, folder: Path, mode: CreditMode, *, resume_at: int = 0):
+    def __init__(self, folder: Path, mode: CreditMode, *, resume_at: int = 0, size: int | None = None):
         self._path, self._mode = folder / FILE, str(mode)
-        _truncate(self._path, resume_at)
+        _truncate(self._path, resume_at, size)
         self._notes = Annotations(self._path)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the recorded trajectories."""
+        return self._path.stat().st_size if self._path.is_file() else 0
 
     def write(self, trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]) -> None:
         """Append trajectories of a step, with the advantages of their turns."""
@@ -126,9 +139,23 @@ def recorded_positions(episodes: Sequence[RewardedEpisode], groups: int | None) 
     return [place for place, number in enumerate(group_numbers(episodes)) if groups is None or number < groups]
 
 
-def _truncate(path: Path, steps: int) -> None:
-    """Cut off a file before the first trajectory of a step from `steps` on."""
+def keep_size(checkpoint: Path, log: TrajectoryLog) -> None:
+    """Record in a checkpoint how far the trajectory log has come."""
+    (checkpoint / _SIZE).write_text(str(log.size), encoding="utf-8")
+
+
+def recorded_size(checkpoint: Path | None) -> int | None:
+    """Return the bytes of the trajectory log at a checkpoint, if it records them."""
+    path = None if checkpoint is None else checkpoint / _SIZE
+    return int(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else None
+
+
+def _truncate(path: Path, steps: int, size: int | None) -> None:
+    """Cut off a file after `size` bytes, by default before the first trajectory of a step from `steps` on."""
     if not path.is_file():
+        return
+    if size is not None and size <= path.stat().st_size:
+        os.truncate(path, size)
         return
     later = [entry.offset for entry in TrajectoryIndex.open(path).entries if (entry.training_step or 0) >= steps]
     if later:

@@ -20,7 +20,7 @@ _GAPS = {
     "sampler_gap_max": "sampling/sampling_logp_difference/max",
     "sampler_ratio_max": "sampling/importance_sampling_ratio/max",
 }
-"""Differences between the sampler's and the trainer's log-probabilities: our names and TRL's."""
+"""Differences between the sampler's and the trainer's log-probabilities: names in the metrics and in TRL's log."""
 
 
 class RunLog(TrainerCallback):

@@ -67,7 +67,7 @@ def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None
         model.config,
         dtype=precision_of(model, bf16=config.bf16),
         context=config.context,
-        at_once=min(config.max_in_flight, config.batch),
+        at_once=config.at_once,
         memory=config.vllm_memory or vllm_on_cpu.SHARE,
     )
     with PartialState().main_process_first():
