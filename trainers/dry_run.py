@@ -80,7 +80,7 @@ def dry_run(config: TrainConfig, console: Console | None = None) -> None:
         UsageError: The run cannot be built, or the shape of its model is not known.
     """
     quiet_libraries()
-    ranks.join()
+    ranks.join(config.rank_timeout_s)
     if ranks.world_size() > 1:
         raise UsageError("a dry run uses one process; start it without a launcher")
     whole = shape_of_model(config)

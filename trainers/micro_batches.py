@@ -27,7 +27,7 @@ _BY_TOKEN = frozenset({"bnpo"})
 class UpdateTotals:
     """The rows and tokens that carry loss in an update, of all processes.
 
-    Those of groups without a difference count, as they do in TRL, though no pass computes them.
+    Groups without a difference count, as they do in TRL, though no pass computes them.
     """
 
     rows: int

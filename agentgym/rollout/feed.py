@@ -38,7 +38,7 @@ class GroupFeed:
         start(self._pump(play(self._arrivals(), self._events)))
 
     def add(self, groups: Iterable[Group]) -> None:
-        """Play more groups. Those that came first have priority."""
+        """Play more groups. The earliest have priority."""
         self._arrived.extend(groups)
         self._soon(lambda: self._events.put_nowait(None))
 

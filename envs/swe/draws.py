@@ -46,8 +46,8 @@ def draw(
 ) -> tuple[DrawnProcess | None, list[DrawnProcess]]:
     """Return the process that withholds expected values, if a form does, and the others in random order.
 
-    One of the others has all tests that decide in their true form, another one runs all tests, and a further one runs
-    the tests changed there in their true form.
+    Among the others, one has all tests that decide in their true form, another runs all tests, and a third runs the
+    tests changed there in their true form.
     """
     forms = calibration.by_place()
     tests: dict[Place, list[str]] = defaultdict(list)

@@ -39,6 +39,7 @@ from tests.trainers.reference_loss import (
     episodes,
     scores,
 )
+from tests.waiting import HANG_S
 
 SCHEME = Scheme(
     {"outcome": 1.0, "step": STEP_WEIGHT}, gates=(Gate("outcome", OPENS_AT, ("step",)),), allow_unsound=True
@@ -166,7 +167,7 @@ class _Recorder(TrainerCallback):
 def main() -> None:
     plain, out = json.loads(sys.argv[1]), Path(sys.argv[2])
     cases = [Case(**{**values, "settings": Settings(**values["settings"])}) for values in plain]
-    state = ranks.join()
+    state = ranks.join(HANG_S)
     results = [[vars(update) for update in run(case, out)] for case in cases]
     if state.is_main_process:
         torch.save(results, out / "updates.pt")
