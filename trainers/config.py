@@ -19,6 +19,7 @@ from pydantic.dataclasses import dataclass as validated
 from agentgym.base import yaml12
 from agentgym.base.choices import nearest
 from agentgym.base.errors import UsageError
+from agentgym.trainers.asynchronous.settings import refuse_async
 from agentgym.trainers.credit_mode import CreditMode
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -71,7 +72,7 @@ _FROM_1 = (
     *("steps", "groups", "max_new_tokens", "max_tokens", "max_in_flight", "at_least", "updates_per_step"),
     *("epochs_per_step", "micro_batch", "lora_alpha", "warm_start_tests", "warm_start_tasks", "warm_start_batch"),
     *("warm_start_own_tasks", "warm_start_own_samples", "tiny_vocabulary", "tiny_hidden", "tiny_layers", "tiny_heads"),
-    *("context", "eval_tasks", "eval_attempts", "save_every", "plateau_warning"),
+    *("context", "eval_tasks", "eval_attempts", "save_every", "plateau_warning", "max_staleness"),
 )
 # Lower bounds of settings. `None`, where allowed, is not checked.
 _AT_LEAST = {**dict.fromkeys(_FROM_0, 0), **dict.fromkeys(_FROM_1, 1), "group_size": 2, "keep_checkpoints": 2}
@@ -203,6 +204,15 @@ class TrainConfig:
     track_kl: bool = True
     """Measure the KL divergence from the starting policy; without LoRA, this keeps a copy of the weights."""
 
+    # Asynchronous training
+    async_training: bool = False
+    """Play episodes while learning from earlier ones, with vLLM servers. The KL from the starting policy and the
+    trainer's log-probabilities are not recorded."""
+    servers: list[str] = field(default_factory=list)
+    """Addresses of the vLLM servers, started with --enable-lora; by default the run starts one on this machine."""
+    max_staleness: int = 2
+    """Most updates between the sampling of a token and its loss; older tokens lose their loss."""
+
     # Warm start
     warm_start_steps: int = 300
     """Supervised steps on demonstrations before reinforcement learning; 0 skips them."""
@@ -298,6 +308,8 @@ class TrainConfig:
             raise UsageError("warm_start_from has no effect while warm_start_steps is 0; set it, e.g. to 100")
         if self.env_kwargs.get("lenient"):
             raise UsageError("lenient is for evaluation: training would pay for calls in a form that it must unlearn")
+        if self.async_training:
+            refuse_async(self)
         if self.loss not in LOSSES:
             raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss!r}")
         return self
@@ -338,6 +350,8 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
     if recipe is None and is_tiny and (RECIPES / f"{env}.yaml").is_file():
         recipe = env
     values = read_recipe(recipe) if recipe else {} if is_tiny else dict(PRETRAINED)
+    if recipe is None and overrides.get("async_training"):
+        values["updates_per_step"] = 1
     places = dict.fromkeys(values.keys() - overrides.keys(), f"{recipe}: ") if recipe else {}
     values |= {key: value for key, value in overrides.items() if key != "env_kwargs"}
     if values.get("model", TINY) != TINY:

@@ -69,7 +69,7 @@ class Credit:
                 self._weighed(a) if trained and group not in unusable else 0.0
                 for a, trained in zip(row, turns, strict=True)
             ]
-            for row, turns, group in zip(result, map(self._trained_turns, trajectories), groups, strict=True)
+            for row, turns, group in zip(result, map(self.trained_turns, trajectories), groups, strict=True)
         ]
 
     def _unusable(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> set[int]:
@@ -98,8 +98,8 @@ class Credit:
         values = iter(normalise(flat, owners, scale_by_std=self.scale_by_std))
         return [[next(values) for _ in row] for row in to_go]
 
-    def _trained_turns(self, trajectory: RewardedEpisode) -> list[bool]:
-        """Return for each model turn whether it is trained on."""
+    def trained_turns(self, trajectory: RewardedEpisode) -> list[bool]:
+        """Return whether each turn of the model contributes gradients."""
         is_truncated = trajectory.ending is Ending.TRUNCATED
         return [self.train_on_truncated or not (is_truncated or is_cut) for is_cut in trajectory.cut_turns]
 

@@ -38,7 +38,7 @@ RUNS = Path("runs")
 KEPT = frozenset(
     {name for name in FIELDS if name.startswith(("warm_start_", "tiny_", "eval_", "lora_"))}
     | {"env", "env_kwargs", "strict", "seed", "quick", "model", "dialect", "template_kwargs", "context", "bf16"}
-    | {"temperature", "max_new_tokens", "max_tokens"}
+    | {"temperature", "max_new_tokens", "max_tokens", "async_training"}
 )
 """Settings that a resumed run keeps: other values would change its model, tokenizer, tasks or evaluation."""
 

@@ -1,0 +1,79 @@
+"""The settings of an asynchronous run: what it refuses, and TRL's configuration of it. Imports no torch by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentgym.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config import TrainConfig
+
+LOSSES = ("dapo", "grpo", "dr_grpo")
+"""The losses that are TRL's asynchronous loss with other weights of the episodes."""
+
+
+def refuse_async(config: TrainConfig) -> None:
+    """Raise `UsageError` for settings that an asynchronous run does not have."""
+    refused = {
+        "there is no reference model; set kl_weight: 0": config.kl_weight > 0,
+        "there is no entropy bonus; set entropy_weight: 0": config.entropy_weight != 0,
+        f"the loss is one of {', '.join(LOSSES)}, not {config.loss!r}": config.loss not in LOSSES,
+        "each step is one update; set updates_per_step: 1, and groups to those of an update": config.updates_per_step
+        > 1,
+        "every group is learned from once; set epochs_per_step: 1": config.epochs_per_step > 1,
+        "vLLM servers sample, not an engine in the trainer's process; set use_vllm: false": config.use_vllm,
+        "only adapters reach several servers; set lora_rank, or name one server": len(config.servers) > 1
+        and not config.lora_rank,
+    }
+    for problem, is_given in refused.items():
+        if is_given:
+            raise UsageError(f"asynchronous training: {problem}")
+
+
+def token_budget(config: TrainConfig) -> int:
+    """Return the most tokens in a forward pass: those of `micro_batch` conversations."""
+    return (config.micro_batch or config.group_size) * config.context
+
+
+def async_config(config: TrainConfig, *, urls: list[str], use_cpu: bool) -> Any:
+    """Return TRL's configuration."""
+    from agentgym.trainers.async_seam import AsyncGRPOConfig
+    from agentgym.trainers.precision import training_dtype
+    from agentgym.trainers.versions import checkpointing
+
+    return AsyncGRPOConfig(
+        output_dir=str(config.folder),
+        seed=config.seed,
+        use_cpu=use_cpu,
+        bf16=config.bf16,
+        dtype=str(training_dtype(config.bf16, config.lora_rank)).removeprefix("torch."),
+        **checkpointing(config.gradient_checkpointing),
+        # A step is what `StepTrainer.next_step` returns.
+        per_device_train_batch_size=1,
+        gradient_accumulation_steps=1,
+        num_generations=config.group_size,
+        max_steps=config.steps,
+        max_completion_length=config.context,
+        token_budget=token_budget(config),
+        max_staleness=config.max_staleness,
+        temperature=config.temperature,
+        vllm_server_base_url=urls[0],
+        # Optimisation.
+        learning_rate=config.learning_rate,
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr_rate": 0.1},
+        warmup_steps=config.warmup_steps,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        epsilon=config.clip_low,
+        epsilon_high=config.clip_high,
+        # Records.
+        logging_steps=1,
+        save_strategy="steps",
+        save_steps=config.save_every,
+        save_total_limit=config.keep_checkpoints,
+        report_to=config.report_to,
+        disable_tqdm=True,
+        remove_unused_columns=False,
+    )
