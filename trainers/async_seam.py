@@ -20,8 +20,9 @@ from transformers import AttentionInterface
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
-from trl.experimental.async_grpo import AsyncGRPOConfig as AsyncGRPOConfig
-from trl.experimental.async_grpo import AsyncGRPOTrainer, async_grpo_trainer, packing
+from trl.experimental.async_grpo import async_grpo_trainer, packing
+from trl.experimental.async_grpo.async_grpo_config import AsyncGRPOConfig as AsyncGRPOConfig
+from trl.experimental.async_grpo.async_grpo_trainer import AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import RolloutSample as RolloutSample
 from trl.experimental.async_grpo.packing import TREE_ATTENTION
 from trl.experimental.async_grpo.packing import TreeRow as TreeRow
@@ -88,7 +89,7 @@ class StepTrainer(AsyncGRPOTrainer):
         raise NotImplementedError
 
     def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
-        """Receive the log-probabilities of the tokens in a micro-batch, `(tokens,)`, in the order of `old_log_probs`."""
+        """Receive the log-probabilities `(tokens,)` of a micro-batch, in the order of its `old_log_probs`."""
         raise NotImplementedError
 
     # Steps and versions.

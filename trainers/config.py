@@ -66,13 +66,13 @@ _QUICK_CONTEXT = 8192
 _FROM_0 = (
     *("turn_weight", "negative_weight", "refill_rounds", "learning_rate", "warmup_steps", "clip_low", "clip_high"),
     *("kl_weight", "max_grad_norm", "weight_decay", "lora_rank", "warm_start_steps", "warm_start_learning_rate"),
-    *("warm_start_own", "record_groups"),
+    *("warm_start_own", "record_groups", "max_staleness"),
 )
 _FROM_1 = (
     *("steps", "groups", "max_new_tokens", "max_tokens", "max_in_flight", "at_least", "updates_per_step"),
     *("epochs_per_step", "micro_batch", "lora_alpha", "warm_start_tests", "warm_start_tasks", "warm_start_batch"),
     *("warm_start_own_tasks", "warm_start_own_samples", "tiny_vocabulary", "tiny_hidden", "tiny_layers", "tiny_heads"),
-    *("context", "eval_tasks", "eval_attempts", "save_every", "plateau_warning", "max_staleness"),
+    *("context", "eval_tasks", "eval_attempts", "save_every", "plateau_warning"),
 )
 # Lower bounds of settings. `None`, where allowed, is not checked.
 _AT_LEAST = {**dict.fromkeys(_FROM_0, 0), **dict.fromkeys(_FROM_1, 1), "group_size": 2, "keep_checkpoints": 2}
@@ -210,8 +210,9 @@ class TrainConfig:
     trainer's log-probabilities are not recorded."""
     servers: list[str] = field(default_factory=list)
     """Addresses of the vLLM servers, started with --enable-lora; by default the run starts one on this machine."""
-    max_staleness: int = 2
-    """Most updates between the sampling of a token and its loss; older tokens lose their loss."""
+    max_staleness: int = 4
+    """Steps between the sampling of a token and the step that learns from it, up to which the token carries loss; the
+    rewards of older ones still count in the group."""
 
     # Warm start
     warm_start_steps: int = 300
@@ -309,7 +310,7 @@ class TrainConfig:
         if self.env_kwargs.get("lenient"):
             raise UsageError("lenient is for evaluation: training would pay for calls in a form that it must unlearn")
         if self.async_training:
-            refuse_async(self)
+            refuse_async(vars(self))
         if self.loss not in LOSSES:
             raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss!r}")
         return self

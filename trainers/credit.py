@@ -46,8 +46,8 @@ class Credit:
     at_least: int = 2
     """Train on a group only if at least this many of its trajectories did not fail."""
     train_on_truncated: bool = True
-    """Whether truncated episodes, and turns that a limit cut off, contribute gradients. Their rewards always count in
-    the group."""
+    """Whether truncated episodes, and turns that a limit cut off, are in the loss. Their rewards always count in the
+    group."""
 
     def advantages(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> list[list[float]]:
         """Return one advantage per model turn of each trajectory.
@@ -58,24 +58,32 @@ class Credit:
         """
         rewards = [episode_reward(t, self.mode, self.scheme) for t in trajectories]
         whole = normalise(rewards, groups, scale_by_std=self.scale_by_std)
-        unusable = self._unusable(trajectories, groups)
         turns = [len(t.model_turns) for t in trajectories]
         result = [[advantage] * count for advantage, count in zip(whole, turns, strict=True)]
         if self.mode is CreditMode.TURN:
             for row, extra in zip(result, self._turn_stream(trajectories, groups), strict=True):
                 row[:] = [a + self.turn_weight * b for a, b in zip(row, extra, strict=True)]
         return [
-            [
-                self._weighed(a) if trained and group not in unusable else 0.0
-                for a, trained in zip(row, turns, strict=True)
-            ]
-            for row, turns, group in zip(result, map(self.trained_turns, trajectories), groups, strict=True)
+            [self._weighed(a) if is_trained else 0.0 for a, is_trained in zip(row, trained, strict=True)]
+            for row, trained in zip(result, self.trained_turns(trajectories, groups), strict=True)
         ]
 
-    def _unusable(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> set[int]:
-        """Return the groups with too few trajectories that did not fail."""
+    def trained_turns(self, trajectories: Sequence[RewardedEpisode], groups: Sequence[int]) -> list[list[bool]]:
+        """Return for each model turn of each trajectory whether it may contribute to the loss, in any of its terms.
+
+        Failed trajectories do not, nor groups with fewer than `at_least` others, nor truncated turns without
+        `train_on_truncated`.
+        """
         real = Counter(group for trajectory, group in zip(trajectories, groups, strict=True) if not trajectory.failed)
-        return {group for group, size in Counter(groups).items() if real[group] < min(self.at_least, size)}
+        sizes = Counter(groups)
+        return [
+            [self._is_trained(t, is_cut) and real[group] >= min(self.at_least, sizes[group]) for is_cut in t.cut_turns]
+            for t, group in zip(trajectories, groups, strict=True)
+        ]
+
+    def _is_trained(self, trajectory: RewardedEpisode, is_cut: bool) -> bool:
+        is_truncated = is_cut or trajectory.ending is Ending.TRUNCATED
+        return not trajectory.failed and (self.train_on_truncated or not is_truncated)
 
     def _weighed(self, advantage: float) -> float:
         return advantage if advantage > 0 else advantage * self.negative_weight
@@ -97,11 +105,6 @@ class Credit:
         owners = [group for row, group in zip(to_go, groups, strict=True) for _ in row]
         values = iter(normalise(flat, owners, scale_by_std=self.scale_by_std))
         return [[next(values) for _ in row] for row in to_go]
-
-    def trained_turns(self, trajectory: RewardedEpisode) -> list[bool]:
-        """Return whether each turn of the model contributes gradients."""
-        is_truncated = trajectory.ending is Ending.TRUNCATED
-        return [self.train_on_truncated or not (is_truncated or is_cut) for is_cut in trajectory.cut_turns]
 
 
 def advantages_by_mode(group: Sequence[RewardedEpisode], scheme: Scheme) -> dict[str, list[list[float]]]:
@@ -150,14 +153,14 @@ def normalise(
 ) -> list[float]:
     """Centre values in their groups; with `scale_by_std`, also divide by the group's standard deviation (ddof 1).
 
-    NaN values do not count and become 0, as does the only value of a group.
+    NaN values do not count and become 0, as do the only value of a group and values that are all equal.
     """
     result = np.zeros(len(values))
     array, owners = np.asarray(values, dtype=float), np.asarray(groups)
     for group in dict.fromkeys(groups):
         members = (owners == group) & ~np.isnan(array)
-        if members.sum() < 2:
-            continue
+        if members.sum() < 2 or np.ptp(array[members]) == 0:
+            continue  # the mean of equal numbers may differ from them in the last digit
         centred = array[members] - array[members].mean()
         result[members] = centred / (array[members].std(ddof=1) + epsilon) if scale_by_std else centred
     return result.tolist()

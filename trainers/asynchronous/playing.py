@@ -155,8 +155,9 @@ class _Playing:
 
     def _credited(self, number: int, played: PlayedGroup) -> Played:
         credit, trajectories = self._player.credit, played.trajectories
-        advantages = credit.advantages(trajectories, group_numbers(trajectories))
-        return Played(number, played, advantages, [credit.trained_turns(trajectory) for trajectory in trajectories])
+        groups = group_numbers(trajectories)
+        advantages, trained = credit.advantages(trajectories, groups), credit.trained_turns(trajectories, groups)
+        return Played(number, played, advantages, trained)
 
     def _break(self, error: Exception) -> None:
         text = str(error) if isinstance(error, (UsageError, InfrastructureError)) else describe(error)

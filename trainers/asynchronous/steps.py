@@ -18,6 +18,9 @@ from agentgym.core.trajectory import Tokens, Trajectory
 from agentgym.trainers.async_seam import PackedStep, RolloutSample, TreeRow
 from agentgym.trainers.asynchronous.playing import Played
 
+_LENGTHS = {"1-2": range(3), "3-4": range(3, 5), "5-8": range(5, 9), "9-16": range(9, 17), "17+": range(17, 10**9)}
+"""Classes of episodes by their number of turns."""
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -71,8 +74,8 @@ class Staleness:
     ages: int = 0
     """The sum over all tokens."""
     oldest: int = 0
-    by_length: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
-    """Tokens, and lost ones, by the number of turns of their episode, rounded down to a power of two."""
+    by_length: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    """Tokens, and lost ones, by the class of their episode's length."""
 
     def add(self, stretch: Stretch, age: int, *, is_lost: bool) -> None:
         """Count a stretch."""
@@ -81,20 +84,20 @@ class Staleness:
         self.ages += age * count
         self.oldest = max(self.oldest, age)
         self.lost += count * is_lost
-        tally = self.by_length[1 << (stretch.turns.bit_length() - 1)]
+        tally = self.by_length[next(name for name, turns in _LENGTHS.items() if stretch.turns in turns)]
         tally[0] += count
         tally[1] += count * is_lost
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metrics of the step; `stale_share/turns_N` shows whether long episodes lose more."""
+        """The metrics of the step; `stale_tokens/N_turns` shows whether long episodes lose more."""
         if not self.tokens:
             return {}
-        shares = {f"stale_share/turns_{turns}": lost / all_ for turns, (all_, lost) in sorted(self.by_length.items())}
+        shares = {f"stale_tokens/{name}_turns": lost / total for name, (total, lost) in self.by_length.items()}
         return {
             "staleness": self.ages / self.tokens,
             "staleness_max": float(self.oldest),
-            "stale_share": self.lost / self.tokens,
+            "stale_tokens": self.lost / self.tokens,
             **(shares if self.lost else {}),
         }
 
@@ -129,7 +132,8 @@ def step_samples(groups: Sequence[Played], step: int, max_staleness: int, loss: 
         groups: The groups of the step.
         step: Number of completed steps.
         max_staleness: Older tokens lose their loss; their rewards still count in their group.
-        loss: One of `settings.LOSSES`: `dapo` weighs all tokens alike, `grpo` all episodes, `dr_grpo` divides by `longest`.
+        loss: One of `settings.LOSSES`: `dapo` weighs all tokens alike, `grpo` all episodes; `dr_grpo` divides by
+            `longest`.
         longest: Longest conversation, in tokens.
     """
     staleness, samples, counts, real = Staleness(), [], [], 0

@@ -15,7 +15,6 @@ from agentgym.trainers.asynchronous.playing import Played
 from agentgym.trainers.asynchronous.steps import packed, step_samples
 from agentgym.trainers.asynchronous.worker import EngineWorker
 from agentgym.trainers.batches import check_some_real
-from agentgym.trainers.grpo import SamplerGap
 
 
 @dataclass(frozen=True)
@@ -38,30 +37,32 @@ class AgentAsyncTrainer(StepTrainer):
     Args:
         settings: What a step consists of.
         on_step: Called on the main process with the groups of a step and metrics, before it is learned from.
-        kwargs: As for `StepTrainer`; `rollout_worker` is an `EngineWorker`.
+        rollout_worker: Has the episodes played; `None` on other processes than the main one.
+        kwargs: As for `StepTrainer`.
     """
 
     def __init__(
         self,
         *,
         settings: StepSettings,
-        rollout_worker: EngineWorker,
+        rollout_worker: EngineWorker | None,
         on_step: Callable[[Sequence[Played], dict[str, float]], None] | None = None,
         **kwargs: Any,
     ):
         self._settings, self._on_step, self._episodes = settings, on_step, rollout_worker
-        self._gap = SamplerGap()
+        self._gaps: list[torch.Tensor] = []
+        """Differences between the sampler's and the trainer's log-probabilities, since the last log."""
         self._began_at: float | None = None
         super().__init__(rollout_worker=rollout_worker, **kwargs)
 
     def next_step(self) -> PackedStep:
         """Wait for the groups of a step (`StepTrainer.next_step`)."""
         settings, began = self._settings, time.perf_counter()
-        groups = self._take()
+        groups = self._take_step()
         check_some_real([played.group for played in groups])
         sampled = step_samples(groups, self.step, settings.max_staleness, settings.loss, settings.context)
         while not sampled.samples:  # nothing to learn from
-            groups += self._episodes.take(1)
+            groups += self._take(1)
             sampled = step_samples(groups, self.step, settings.max_staleness, settings.loss, settings.context)
         waited = time.perf_counter() - began
         step = packed(sampled, self.accelerator.num_processes, settings.budget)
@@ -75,16 +76,20 @@ class AgentAsyncTrainer(StepTrainer):
             self._on_step(groups, metrics)
         return step
 
-    def _take(self) -> list[Played]:
+    def _take(self, count: int) -> list[Played]:
+        assert self._episodes is not None, "only the main process takes groups"
+        return self._episodes.take(count)
+
+    def _take_step(self) -> list[Played]:
         """Take the groups of a step; with refill rounds, groups without differences do not count."""
         settings = self._settings
-        groups = self._episodes.take(settings.groups)
+        groups = self._take(settings.groups)
         for _ in range(settings.refill_rounds):
             flat = sum(not any(map(any, played.advantages)) for played in groups)
             missing = settings.groups - (len(groups) - flat)
             if missing <= 0:
                 break
-            groups += self._episodes.take(missing)
+            groups += self._take(missing)
         return groups
 
     def _idle(self, began: float, waited: float) -> dict[str, float]:
@@ -95,12 +100,15 @@ class AgentAsyncTrainer(StepTrainer):
 
     def use_logprobs(self, inputs: dict[str, Any], logprobs: torch.Tensor) -> None:
         """Compare the log-probabilities of tokens with those of the sampler, if it had the same weights."""
-        kept = inputs["token_index"] >= 0
-        self._gap.add(logprobs, inputs["old_log_probs"][kept], inputs["is_fresh"][kept])
+        kept = (inputs["token_index"] >= 0) & inputs["is_fresh"]
+        fresh = inputs["is_fresh"][inputs["token_index"] >= 0]
+        self._gaps.append((logprobs[fresh] - inputs["old_log_probs"][kept]).abs().float().cpu())
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log what TRL logs, and the sampler's difference from the trainer under the names of the other trainer."""
-        if (gaps := self._gap.take(ranks.gather)) is not None:
-            for name, value in zip(("mean", "max"), gaps, strict=True):
-                logs[f"sampling/sampling_logp_difference/{name}"] = value
+        gaps = torch.cat([*ranks.gather(self._gaps), torch.zeros(0)])
+        self._gaps = []
+        if gaps.numel():
+            logs["sampling/sampling_logp_difference/mean"] = gaps.mean().item()
+            logs["sampling/sampling_logp_difference/max"] = gaps.max().item()
         super().log(logs, start_time)
