@@ -6,6 +6,7 @@ has to change. `tests/trainers/test_async_seam.py` has a test per private name.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.logging import get_logger
 from transformers import AttentionInterface
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -34,7 +34,7 @@ from agentgym.trainers.asynchronous.attention import Attention, attend_by_blocks
 from agentgym.trainers.trl_seam import dataset_of, resume_with_own_settings
 from agentgym.trainers.vllm.server_policy import Adapters
 
-_log = get_logger(__name__)
+_log = logging.getLogger(__name__)
 _FLASH = "_flash_attn"
 
 
