@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
 
+from agentgym.trainers.asynchronous.run import AsyncRun
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.train import train
 
@@ -34,3 +37,38 @@ def test_a_run_learns_from_what_its_server_samples(small: Any, serve: Any, brief
     assert all(line["positions_per_real_token"] < 1.15 for line in lines)
     groups = json.loads((Path("run") / "checkpoint-3" / "groups.json").read_text())
     assert groups["next"] - len(groups["open"]) >= 6
+
+
+def numbers_of(checkpoint: Path) -> set[int]:
+    """The groups that a checkpoint has learned from."""
+    groups = json.loads((checkpoint / "groups.json").read_text())
+    return {*range(groups["next"])} - {*groups["open"]}
+
+
+def test_a_run_survives_a_killed_server_and_worker_and_continues_after_its_own_end(
+    small: Any, serve: Any, brief_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+):
+    server, run = serve(brief_checkpoint), Path("run")
+    on_step = AsyncRun._on_step
+
+    def in_trouble(self: AsyncRun, groups: Any, metrics: Any) -> None:
+        on_step(self, groups, metrics)
+        step = self._trainer.step
+        if step == 1:  # its adapters are lost
+            server.kill()
+            server.start()
+        if step == 2:
+            os.kill(self._worker.pid, signal.SIGKILL)  # type: ignore[union-attr, arg-type]
+        if step == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(AsyncRun, "_on_step", in_trouble)
+    with pytest.raises(KeyboardInterrupt):
+        train(small(**ASYNC | {"steps": 6, "servers": [server.url]}))
+    assert numbers_of(run / "checkpoint-4") == {*range(8)}
+    monkeypatch.setattr(AsyncRun, "_on_step", on_step)
+    train(small(**ASYNC | {"steps": 6, "servers": [server.url], "resume": True}))
+    assert [line["step"] for line in read_metrics(run / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
+    assert all(line["failed"] == 0 for line in read_metrics(run / "metrics.jsonl"))
+    assert len(numbers_of(run / "checkpoint-6")) == 12
+    assert (run / "model" / "adapter_model.safetensors").is_file()
