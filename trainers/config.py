@@ -206,8 +206,8 @@ class TrainConfig:
 
     # Asynchronous training
     async_training: bool = False
-    """Play episodes while learning from earlier ones, with vLLM servers. The KL from the starting policy and the
-    trainer's log-probabilities are not recorded."""
+    """Play episodes while learning from earlier ones, with vLLM servers (`--async`). Such a run does not record the KL
+    from the starting policy, nor the trainer's log-probabilities."""
     servers: list[str] = field(default_factory=list)
     """Addresses of the vLLM servers, started with --enable-lora; by default the run starts one on this machine."""
     max_staleness: int = 4

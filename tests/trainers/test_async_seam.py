@@ -1,4 +1,4 @@
-"""What `async_seam` takes for granted about TRL's asynchronous trainer. If one fails, this TRL cannot be used for it."""
+"""What `async_seam` takes for granted about TRL. If one of these fails, this TRL cannot train asynchronously."""
 
 from __future__ import annotations
 
@@ -132,5 +132,5 @@ def test_adapters_reach_all_servers_that_answer_and_nothing_pauses(monkeypatch: 
 
 
 def test_complaints_of_trl_are_one_line():
-    with pytest.raises(UsageError, match="^asynchronous training: two lines$"), async_seam._explained():
+    with pytest.raises(UsageError, match=r"^asynchronous training: two lines$"), async_seam._explained():
         raise ValueError("two\n  lines")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import threading
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -17,6 +18,8 @@ from agentgym.core.making import closed_after, make_env
 from agentgym.rollout import EnvFactory, Failures, Group, Limits, PlayedGroup, RolloutEngine
 from agentgym.trainers.batches import LearningPolicy, TaskRow
 from agentgym.trainers.credit import Credit, group_numbers
+
+_log = logging.getLogger(__name__)
 
 _ALIVE_EVERY_S = 2.0
 _OF_THE_TRAINER = (
@@ -76,9 +79,10 @@ class Broken:
 
 
 def play_groups(connection: Connection, player: GroupPlayer, version: int) -> None:
-    """Play the groups that come through a connection, and send them back; end when it closes.
+    """Play the groups that come through a connection, and send them back.
 
-    A number sent through the connection is the new version of the weights; `None` comes back every few seconds.
+    A number is the new version of the weights, and `None` the end, as is a closed connection; `None` comes back every
+    few seconds.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer decides when to stop
     for name in _OF_THE_TRAINER:
@@ -117,14 +121,11 @@ class _Playing:
     def _listen(self) -> None:
         """Read orders, in a thread of its own."""
         try:
-            while True:
-                order = self._connection.recv()
+            while (order := self._connection.recv()) is not None:
                 self._loop.call_soon_threadsafe(self._obey, order)
-        except (EOFError, OSError, RuntimeError):  # the trainer has closed the connection or died, or the loop ended
-            self._end()
-
-    def _end(self) -> None:
-        if not self._loop.is_closed():
+        except (EOFError, OSError):
+            _log.warning("the trainer has died")
+        with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._ended.set)
 
     def _obey(self, order: Start | int) -> None:

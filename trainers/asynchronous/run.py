@@ -19,6 +19,7 @@ from agentgym.core.policy import Policy
 from agentgym.core.task import TaskSource
 from agentgym.eval.evaluation import Summary
 from agentgym.rollout import EnvFactory
+from agentgym.trainers import ranks
 from agentgym.trainers.asynchronous.admission import Admission, row_at
 from agentgym.trainers.asynchronous.playing import GroupPlayer, Played
 from agentgym.trainers.asynchronous.server import OwnServer, server_settings
@@ -68,7 +69,9 @@ class AsyncRun:
         self._codec = codec_of(config, model, tokenizer)
         self._path = str(start_of(config.folder)) if config.is_warm_started else servable_source(config.model)
         self._server: OwnServer | None = None
-        self._adapters = Adapters(f"policy-{secrets.token_hex(4)}", (config.folder / "adapters").resolve())
+        # Servers that outlive a run keep its adapters, so each start of a run has names of its own.
+        name = ranks.from_main(f"policy-{secrets.token_hex(4)}")
+        self._adapters = Adapters(name, (config.folder / "adapters").resolve())
         try:
             self._begin(model.config, tokenizer, source)
         except BaseException:
@@ -80,14 +83,18 @@ class AsyncRun:
         if not config.lora_rank and not torch.cuda.is_available():
             raise UsageError("asynchronous training: all weights reach servers over NCCL, between GPUs; set lora_rank")
         is_main = PartialState().is_main_process
-        self._urls = list(config.servers) if config.servers or not is_main else [self._serve(model_config)]
+        own = [self._serve(model_config)] if is_main and not config.servers else None
+        self._urls = list(config.servers) or ranks.from_main(own)
+        served = served_by(self._urls, self._path)
+        refuse_raw_logprobs(served.url, served.model, config.temperature)
+        self._model = served.model
         self._worker = self._make_worker(source) if is_main else None
         self._log = RunLog(config, self._progress)
         self._trajectories: TrajectoryLog | None = None
         self._barren, self._before, self._is_trained = BarrenTurns(), None, False
         self._trainer = AgentAsyncTrainer(
             model=self._path,
-            args=async_config(config, urls=self._urls or ["none"], use_cpu=not torch.cuda.is_available()),
+            args=async_config(config, urls=self._urls, use_cpu=not torch.cuda.is_available()),
             processing_class=tokenizer,
             peft_config=peft_config(config),
             urls=self._urls,
@@ -121,9 +128,6 @@ class AsyncRun:
 
     def _make_worker(self, source: TaskSource) -> EngineWorker:
         config = self._config
-        served = served_by(self._urls, self._path)
-        refuse_raw_logprobs(served.url, served.model, config.temperature)
-        self._model = served.model
         player = GroupPlayer(
             self._factory,
             self._policy(self._adapters if config.lora_rank else None),
@@ -159,9 +163,7 @@ class AsyncRun:
             self._server.close()
 
     def evaluation_policy(self) -> Policy:
-        """Return a policy with the current weights; not to be used on other processes than the main one."""
-        if self._worker is None:
-            return VLLMServerPolicy(self._codec, ["none"], model="", end_ids=[], context=1)
+        """Return a policy with the current weights."""
         policy = self._policy(self._adapters if self._is_trained and self._config.lora_rank else None)
         policy.updated(self._trainer.step)
         return policy

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from queue import Empty, Queue
@@ -98,11 +99,13 @@ class EngineWorker:
             self._process = self._connection = None
         if process is None or connection is None:
             return
-        connection.close()
+        with suppress(OSError):  # it has died
+            connection.send(None)
         process.join(_STOP_S)
         if process.is_alive():
             process.kill()
             process.join()
+        connection.close()
 
     def update_model_version(self, model_version: int) -> None:
         """Announce an update: the groups taken so far are trained, turns from now on are sampled with new weights."""
@@ -160,11 +163,9 @@ class EngineWorker:
             self._send(Start(number, self._row_of(number), self._version))
 
     def _send(self, order: Start | int) -> None:
-        try:
+        with suppress(OSError):  # it has died, and its successor gets all open groups
             if self._connection is not None:
                 self._connection.send(order)
-        except OSError:
-            return  # it has died; its successor gets all open groups
 
     def _listen(self, process: BaseProcess, connection: Connection) -> None:
         """Receive groups, in a thread of its own, until the process ends."""

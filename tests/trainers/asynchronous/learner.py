@@ -30,9 +30,11 @@ class Learner:
     name: str = "learner"
     context: int = 10_000
     version: int = 0
-    codec: Letters = field(default_factory=Letters)
+    codec: Any = field(default_factory=Letters)
 
-    async def generate(self, ids: Any, most: int, session: str, *, timeout_s: float | None = None) -> Generation:
+    async def generate(
+        self, ids: Any, max_new_tokens: int, session: str, *, timeout_s: float | None = None
+    ) -> Generation:
         await asyncio.sleep(self.pause_s)
         letter = "a" if int(session.rpartition("#")[2]) % 2 else "A"
         return Generation([ord(letter)], [-1.0], "stop", self.version)

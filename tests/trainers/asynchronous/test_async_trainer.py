@@ -86,22 +86,24 @@ def groups_of(make: Any, credit: Credit) -> list[Played]:
 
 def reference(folder: Path, groups: list[Played], loss: str, longest: int) -> torch.Tensor:
     """The gradient of the loss, from a forward pass over each episode alone."""
-    model, total, tokens, episodes = AutoModelForCausalLM.from_pretrained(folder), 0.0, 0, 0
+    model, total, sampled, episodes = AutoModelForCausalLM.from_pretrained(folder), torch.zeros(()), 0, 0
     for played in groups:
         for trajectory, advantages in zip(played.group.trajectories, played.advantages, strict=True):
             if trajectory.failed:
                 continue
-            ids = torch.tensor([trajectory.tokens.prompt_ids + trajectory.tokens.completion_ids])
+            tokens: Any = trajectory.tokens
+            ids = torch.tensor([tokens.prompt_ids + tokens.completion_ids])
             logprobs = model(input_ids=ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
-            own = logprobs[len(trajectory.tokens.prompt_ids) - 1 :]
+            own = logprobs[len(tokens.prompt_ids) - 1 :]
             terms = []
-            for turn, advantage in zip(trajectory.model_turns, advantages, strict=True):
-                ratio = (own[slice(*turn.span)] + 1.0).exp()  # all were sampled with a log-probability of -1
+            spans: list[Any] = [turn.span for turn in trajectory.model_turns]
+            for span, advantage in zip(spans, advantages, strict=True):
+                ratio = (own[slice(*span)] + 1.0).exp()  # all were sampled with a log-probability of -1
                 terms.append(-torch.min(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage))
             count = sum(map(len, terms))
             total = total + torch.cat(terms).sum() / (count if loss == "grpo" else 1)
-            tokens, episodes = tokens + count, episodes + 1
-    (total / {"dapo": tokens, "grpo": episodes, "dr_grpo": episodes * longest}[loss]).backward()
+            sampled, episodes = sampled + count, episodes + 1
+    (total / {"dapo": sampled, "grpo": episodes, "dr_grpo": episodes * longest}[loss]).backward()
     return torch.cat([weight.grad.flatten() for weight in model.parameters()])
 
 
@@ -118,11 +120,12 @@ def test_the_gradient_is_that_of_each_episode_alone(
                          max_staleness=1, output_dir=str(tmp_path), report_to=[], async_training=True)  # fmt: skip
     scheme = Scheme({"outcome": 1.0, "step": 0.5}, allow_unsound=True)
     groups = groups_of(trajectory, Credit(mode=CreditMode(mode), scheme=scheme))
+    worker: Any = HandMade(groups)
     expected, kept, logged = reference(checkpoint, groups, loss, 64), Gradients(), []
     trainer = AgentAsyncTrainer(
         model=str(checkpoint), args=async_config(config, urls=["http://127.0.0.1:1"], use_cpu=True),
         processing_class=tokenizer, urls=[], adapters=None, weight_transfer=NoTransfer(),
-        rollout_worker=(worker := HandMade(groups)), callbacks=[kept],
+        rollout_worker=worker, callbacks=[kept],
         settings=StepSettings(3, 0, 1, loss, 64, budget), on_step=lambda groups, metrics: logged.append(metrics),
     )  # fmt: skip
     trainer.begin_at(0)
