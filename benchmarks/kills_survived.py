@@ -26,7 +26,7 @@ from benchmarks._async_runs import GROUP_SIZE, begin, served
 from benchmarks._report import Claim, argument_parser, write
 
 NAME = "kills_survived"
-ORDER = ("worker", "trainer", "worker", "trainer", "worker", "server", "worker", "trainer", "worker", "trainer")
+ORDER = ("worker", "worker", "trainer", "worker", "worker", "worker", "server", "worker", "worker", "trainer")
 PATIENCE_S = 600.0
 
 

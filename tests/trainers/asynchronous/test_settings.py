@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_server_gets_the_settings_of_its_run_as_options():
 
     config = load_config(None, {**ASYNC, "lora_rank": 24, "max_staleness": 3, "context": 512, "bf16": False})
     options = as_options(server_settings(config, Shape))
-    pairs = dict(zip(options, options[1:], strict=False))
+    pairs = dict(pairwise(options))
     assert {name: pairs[f"--{name}"] for name in ("max-lora-rank", "max-loras", "max-model-len", "dtype")} == {
         "max-lora-rank": "32", "max-loras": "5", "max-model-len": "512", "dtype": "float32",
     }  # fmt: skip
