@@ -318,3 +318,13 @@ def test_a_learning_policy_asks_for_its_version_and_offers_it_to_a_server_withou
     assert [body["model"] for body in server.asked] == ["policy-v3", "policy-v3", "policy-v4", "policy-v5"]
     assert server.loaded == [{"lora_name": "policy-v3", "lora_path": str(tmp_path / "policy-v3")}]
     assert len({body["seed"] for body in server.asked}) == 3
+
+
+def test_waiting_for_a_replica_does_not_count_as_time_of_the_turn(policy_of: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(server_policy, "_FIRST_PAUSE_S", 6.0)
+
+    async def scene(server: Server) -> Any:
+        server.plan = ["hang up"]
+        return await policy_of(server).generate([7, 10], 1, "s", timeout_s=2.5)  # the pause takes at least 3 s
+
+    assert play(scene).ids == [11]

@@ -47,6 +47,10 @@ GROUPS = "groups.json"
 """File of a checkpoint with the groups of the run (`EngineWorker.state`)."""
 
 
+_PATIENCE_S = 900.0
+"""How long a turn waits for a server to come up again, in seconds."""
+
+
 class AsyncRun:
     """The reinforcement learning part of an asynchronous run. Close it.
 
@@ -154,6 +158,7 @@ class AsyncRun:
             context=config.context,
             name=config.model,
             sampling=Sampling(config.temperature, seed=config.seed),
+            patience_s=_PATIENCE_S,
             adapters=adapters,
         )
 

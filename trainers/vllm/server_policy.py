@@ -187,23 +187,17 @@ class VLLMServerPolicy:
     ) -> Generation:
         """Sample one turn after `ids`, at the replica of `session`.
 
-        Answers are not streamed, so a turn over its time limit has no tokens.
+        Answers are not streamed, so a turn over its time limit has no tokens. Waiting for a replica does not count.
 
         Raises:
             InfrastructureError: No replica answered in time, an answer was invalid, or this turn was rejected although
                 others were answered.
             UsageError: The servers reject all such requests.
         """
-        limit = asyncio.timeout(timeout_s)
-        try:
-            async with self._connected() as client, limit:
-                generation = await self._turn(client, session, lambda: self._request(ids, max_new_tokens, session))
-        except TimeoutError:
-            if limit.expired():
-                return Generation([], [], "time", self.version)
-            raise
-        self._has_answered = True
-        return generation
+        async with self._connected() as client:
+            return await self._turn(
+                client, session, lambda: self._request(ids, max_new_tokens, session), timeout_s=timeout_s
+            )
 
     def release(self, session: str) -> None:
         """Forget the replica of a conversation."""
@@ -253,7 +247,9 @@ class VLLMServerPolicy:
                 self._client = None
                 await client.close()
 
-    async def _turn(self, client: aiohttp.ClientSession, session: str, make: Callable[[], _Request]) -> Generation:
+    async def _turn(
+        self, client: aiohttp.ClientSession, session: str, make: Callable[[], _Request], *, timeout_s: float | None
+    ) -> Generation:
         """Ask the session's replica for a turn, or another if it is down; wait while all are down.
 
         `make` returns the request; each try may be of another version.
@@ -269,7 +265,9 @@ class VLLMServerPolicy:
                 continue
             request = make()
             try:
-                return _generation(await _watched(client, replica, request.body), request.version)
+                generation = await _asked(client, replica, request, timeout_s)
+                self._has_answered = True
+                return generation
             except _Busy as busy:
                 last = f"{replica.url} is busy"
                 await asyncio.sleep(busy.seconds)
@@ -331,6 +329,21 @@ async def _is_healthy(client: aiohttp.ClientSession, replica: Replica) -> bool:
             return response.status == 200
     except (aiohttp.ClientError, TimeoutError):
         return False
+
+
+async def _asked(
+    client: aiohttp.ClientSession, replica: Replica, request: _Request, timeout_s: float | None
+) -> Generation:
+    """Return a replica's turn, without tokens if it takes longer than `timeout_s` seconds."""
+    limit = asyncio.timeout(timeout_s)
+    try:
+        async with limit:
+            answer = await _watched(client, replica, request.body)
+    except TimeoutError:
+        if limit.expired():
+            return Generation([], [], "time", request.version)
+        raise
+    return _generation(answer, request.version)
 
 
 async def _watched(client: aiohttp.ClientSession, replica: Replica, body: dict[str, Any]) -> Any:
