@@ -92,7 +92,6 @@ class OwnServer:
         ]
         self._is_closing = threading.Event()
         self._process = self._begin()
-        threading.Thread(target=self._watch, name="vllm-server", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -100,19 +99,24 @@ class OwnServer:
         return self._process.pid
 
     def wait(self) -> None:
-        """Wait until it answers. Raises `InfrastructureError` if it ends instead, or takes too long."""
+        """Wait until it answers, and watch it from then on. Raises `InfrastructureError` if it does not start."""
         ends = time.monotonic() + _START_S
         while time.monotonic() < ends:
             if self._process.poll() is not None:
-                break
+                raise self._failure()
             try:
                 with urlopen(f"{self.url}/health", timeout=5):
-                    return
+                    break
             except (URLError, OSError):
                 time.sleep(_LOOK_EVERY_S)
+        else:
+            raise self._failure()
+        threading.Thread(target=self._watch, name="vllm-server", daemon=True).start()
+
+    def _failure(self) -> InfrastructureError:
         lines = self._log.read_text(errors="replace").splitlines()
         why = next((line for line in reversed(lines) if "Error" in line), "it says no reason")
-        raise InfrastructureError(f"the vLLM server did not start: {why[-300:]} (see {self._log})")
+        return InfrastructureError(f"the vLLM server did not start: {why[-300:]} (see {self._log})")
 
     def close(self) -> None:
         """End it. Safe to call twice."""
