@@ -22,7 +22,7 @@ from agentgym.trainers.credit import Credit, group_numbers
 _log = logging.getLogger(__name__)
 
 _ALIVE_EVERY_S = 2.0
-_OF_THE_TRAINER = (
+OF_THE_TRAINER = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK"),
     *("ROLE_RANK", "ROLE_WORLD_SIZE", "TORCHELASTIC_RUN_ID"),
 )
@@ -85,7 +85,7 @@ def play_groups(connection: Connection, player: GroupPlayer, version: int) -> No
     few seconds.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer decides when to stop
-    for name in _OF_THE_TRAINER:
+    for name in OF_THE_TRAINER:
         os.environ.pop(name, None)
     os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["HIP_VISIBLE_DEVICES"] = ""
     asyncio.run(_Playing(connection, player, version).run())

@@ -16,6 +16,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from agentgym.base.errors import InfrastructureError
+from agentgym.trainers.asynchronous.playing import OF_THE_TRAINER
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.vllm import on_cpu
 
@@ -26,6 +27,12 @@ _LOOK_EVERY_S = 0.5
 _STOP_S = 30.0
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """The ranks that vLLM has buffers for."""
+_DIES_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Runs Python with the arguments that follow, and ends it when the trainer dies."""
 _ENVIRONMENT = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_SERVER_DEV_MODE": "1"}
 _ON_CPU = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "TORCHDYNAMO_DISABLE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
@@ -87,10 +94,10 @@ class OwnServer:
             port: int = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         self._command = [
-            *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
+            *(sys.executable, "-c", _DIES_WITH_PARENT, "-m", "vllm.entrypoints.openai.api_server"),
             *("--model", model, "--host", "127.0.0.1", "--port", str(port), *as_options(settings)),
         ]
-        self._is_closing = threading.Event()
+        self._is_closing, self._lock = threading.Event(), threading.Lock()
         self._process = self._begin()
 
     @property
@@ -120,7 +127,8 @@ class OwnServer:
 
     def close(self) -> None:
         """End it. Safe to call twice."""
-        self._is_closing.set()
+        with self._lock:
+            self._is_closing.set()
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -131,16 +139,14 @@ class OwnServer:
 
     def _begin(self) -> subprocess.Popen[bytes]:
         more = _ENVIRONMENT | (_ON_CPU if on_cpu.is_needed() else {})
-        environment = {
-            **more,
-            **{name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC")},
-        }
+        environment = more | {name: value for name, value in os.environ.items() if name not in OF_THE_TRAINER}
         with self._log.open("ab") as out:
             return subprocess.Popen(self._command, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
 
     def _watch(self) -> None:
         """Restart it whenever it has died, in a thread of its own."""
         while not self._is_closing.wait(_LOOK_EVERY_S):
-            if self._process.poll() is not None:
-                _log.warning("the vLLM server died (exit code %s) and is restarted", self._process.returncode)
-                self._process = self._begin()
+            with self._lock:
+                if self._process.poll() is not None and not self._is_closing.is_set():
+                    _log.warning("the vLLM server died (exit code %s) and is restarted", self._process.returncode)
+                    self._process = self._begin()
