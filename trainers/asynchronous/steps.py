@@ -136,7 +136,7 @@ def step_samples(groups: Sequence[Played], step: int, max_staleness: int, loss: 
             `longest`.
         longest: Longest conversation, in tokens.
     """
-    staleness, samples, counts, real = Staleness(), [], [], 0
+    staleness, samples, counts, real, spare = Staleness(), [], [], 0, []
     for played in groups:
         for trajectory, advantages, trained in zip(
             played.group.trajectories, played.advantages, played.trained, strict=True
@@ -144,6 +144,7 @@ def step_samples(groups: Sequence[Played], step: int, max_staleness: int, loss: 
             kept = []
             for stretch in stretches(trajectory, advantages, trained):
                 age = step - stretch.version
+                spare = spare or [_row(stretch.sample(played.number, 0.0), step)]
                 staleness.add(stretch, age, is_lost=age > max_staleness)
                 if age <= max_staleness:
                     kept.append(stretch)
@@ -153,6 +154,8 @@ def step_samples(groups: Sequence[Played], step: int, max_staleness: int, loss: 
             learned = [stretch for stretch in kept if stretch.advantage]
             samples += [_row(stretch.sample(played.number, weight), step) for stretch in learned]
             real += max((len(sample["input_ids"]) for sample in samples[len(samples) - len(learned) :]), default=0)
+    if not samples and spare:  # no group has differences: an update without a gradient
+        samples, real = spare, len(spare[0]["input_ids"])
     divisor = {"dapo": sum(counts), "grpo": len(counts), "dr_grpo": len(counts) * longest}[loss]
     return StepSamples(samples, float(max(divisor, 1)), staleness, real)
 

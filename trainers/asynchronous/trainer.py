@@ -58,11 +58,11 @@ class AgentAsyncTrainer(StepTrainer):
     def next_step(self) -> PackedStep:
         """Wait for the groups of a step (`StepTrainer.next_step`)."""
         settings, began = self._settings, time.perf_counter()
-        groups = self._take_step()
+        groups = [*self._take_step()]
         check_some_real([played.group for played in groups])
         sampled = step_samples(groups, self.step, settings.max_staleness, settings.loss, settings.context)
-        while not sampled.samples:  # nothing to learn from
-            groups += self._take(1)
+        while not sampled.samples:  # no token of the groups may be in the loss
+            groups += self._take_instead(groups[-1:])
             sampled = step_samples(groups, self.step, settings.max_staleness, settings.loss, settings.context)
         waited = time.perf_counter() - began
         step = packed(sampled, self.accelerator.num_processes, settings.budget)
@@ -83,14 +83,20 @@ class AgentAsyncTrainer(StepTrainer):
     def _take_step(self) -> list[Played]:
         """Take the groups of a step; with refill rounds, groups without differences do not count."""
         settings = self._settings
-        groups = self._take(settings.groups)
+        groups = latest = self._take(settings.groups)
         for _ in range(settings.refill_rounds):
-            flat = sum(not any(map(any, played.advantages)) for played in groups)
-            missing = settings.groups - (len(groups) - flat)
-            if missing <= 0:
+            flat = [played for played in latest if not any(map(any, played.advantages))]
+            if not flat:
                 break
-            groups += self._take(missing)
+            latest = self._take_instead(flat)
+            groups = [*groups, *latest]
         return groups
+
+    def _take_instead(self, useless: Sequence[Played]) -> list[Played]:
+        """Take as many other groups."""
+        assert self._episodes is not None, "only the main process takes groups"
+        self._episodes.pass_over(played.number for played in useless)
+        return self._take(len(useless))
 
     def _idle(self, began: float, waited: float) -> dict[str, float]:
         """Return the seconds of waiting, and their share of the time since the last step began."""

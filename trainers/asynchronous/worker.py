@@ -7,7 +7,7 @@ import multiprocessing
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -116,6 +116,14 @@ class EngineWorker:
             if self._process is not None:
                 self._send(model_version)
                 self._order(self._admission.admit())
+
+    def pass_over(self, numbers: Iterable[int]) -> None:
+        """Close groups that were taken but teach nothing, so that others may start before the update."""
+        with self._changed:
+            for number in numbers:
+                self._taken.remove(number)
+                self._admission.trained([number])
+            self._order(self._admission.admit())
 
     def check_health(self, stale_after_s: float | None = None) -> None:
         """Raise the error that broke the process, or `InfrastructureError` if it shows no sign of life."""

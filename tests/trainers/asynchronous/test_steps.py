@@ -61,6 +61,13 @@ def test_losses_weigh_episodes_differently(played: Played):
     assert weights["dr_grpo"] == pytest.approx([1 / 200, 1 / 200, -1 / 200, -2 / 200])
 
 
+def test_groups_without_differences_give_an_update_without_a_gradient(played: Played):
+    flat = Played(7, played.group, [[0.0] * 3, [0.0] * 2, [0.0]], played.trained)
+    step = step_samples([flat], 5, 2, "dapo", 100)
+    assert [s["advantage"] for s in step.samples] == [0.0]
+    assert (step.tokens, step.real_tokens) == (6, 4)
+
+
 def test_each_process_has_a_row_in_each_micro_batch_and_no_row_is_too_long(played: Played):
     others = [Played(number, played.group, played.advantages, played.trained) for number in range(3)]
     step = packed(step_samples(others, 5, 2, "dapo", 100), processes=2, budget=20)

@@ -108,3 +108,13 @@ def test_what_breaks_it_reaches_the_trainer(started: Any):
             time.sleep(0.01)
     with pytest.raises(InfrastructureError, match="died 4 times"):
         broken.take(8)
+
+
+def test_groups_that_teach_nothing_make_room_for_others_before_the_update(started: Any):
+    worker = started(Learner())
+    flat = worker.take(4)
+    assert worker.state["next"] == 4
+    worker.pass_over(played.number for played in flat)
+    assert [played.number for played in worker.take(4)] == [4, 5, 6, 7]
+    worker.update_model_version(1)
+    assert worker.state == {"next": 12, "open": [8, 9, 10, 11]}
