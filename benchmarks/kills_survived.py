@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -96,10 +97,11 @@ def _until(is_so: Callable[[], bool], run: Popen[bytes]) -> bool:
 
 def player_of(trainer: int) -> int:
     """Return the process id of the process that plays, a child of the trainer."""
-    children = Path(f"/proc/{trainer}/task/{trainer}/children").read_text().split()
-    for child in map(int, children):
-        if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
-            return child
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == trainer and "spawn_main" in (folder / "cmdline").read_text():
+                return int(folder.name)
     raise RuntimeError("the trainer has no process that plays")
 
 
