@@ -38,7 +38,7 @@ def make_model(folder: Path) -> None:
                 weight.mul_(8)  # so that it prefers some tokens
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    GenerationConfig(eos_token_id=[tokenizer.eos_token_id, *range(101, 320, 2)]).save_pretrained(folder)
+    GenerationConfig(eos_token_id=[tokenizer.eos_token_id, *range(101, len(tokenizer), 2)]).save_pretrained(folder)
 
 
 @contextmanager
@@ -53,6 +53,11 @@ def served(folder: Path, max_staleness: int) -> Iterator[OwnServer]:
         yield server
     finally:
         server.close()
+
+
+def log_of(folder: Path) -> str:
+    """Return the end of the output of the runs in a folder."""
+    return (folder / "run.log").read_text(errors="replace")[-3000:]
 
 
 def begin(folder: Path, **settings: Any) -> subprocess.Popen[bytes]:

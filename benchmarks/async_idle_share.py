@@ -75,11 +75,12 @@ def _play_until(
 def measured(max_staleness: int, folder: Path, url: str) -> dict[str, Any]:
     """Return the means of a run of the tiny model, without its first steps."""
     from agentgym.trainers.logbook.records import read_metrics
-    from benchmarks._async_runs import begin
+    from benchmarks._async_runs import begin, log_of
 
     run = folder / f"run-{max_staleness}"
     settings = {"env": "benchmarks._letters:SlowLetters", "steps": 24, "max_staleness": max_staleness}
-    begin(folder, servers=[url], output_dir=str(run), save_every=100, **settings).wait()
+    if begin(folder, servers=[url], output_dir=str(run), save_every=100, **settings).wait():
+        raise SystemExit(log_of(folder))
     lines = list(read_metrics(run / "metrics.jsonl"))[4:]
     names = ("idle_share", "seconds", "staleness", "stale_tokens", "positions_per_real_token", "success")
     return {name: round(statistics.fmean(line[name] for line in lines), 3) for name in names}

@@ -23,7 +23,7 @@ from typing import Any
 from agentgym.core.trajectory import read_jsonl
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.run_folder import last_checkpoint, step_of
-from benchmarks._async_runs import GROUP_SIZE, begin, served
+from benchmarks._async_runs import GROUP_SIZE, begin, log_of, served
 from benchmarks._report import Claim, argument_parser, write
 
 NAME = "kills_survived"
@@ -55,7 +55,8 @@ def killed(folder: Path, kills: int) -> list[dict[str, Any]]:
         run = begin(folder, servers=[server.url], **settings)
         for number in range(kills):
             kind = ORDER[number % len(ORDER)]
-            reached = wait_for(folder, run, 2 * number + 1)
+            if not wait_for(folder, run, 2 * number + 1):
+                raise SystemExit(log_of(folder))
             began = time.perf_counter()
             if kind == "worker":
                 os.kill(player_of(run.pid), signal.SIGKILL)
@@ -65,7 +66,7 @@ def killed(folder: Path, kills: int) -> list[dict[str, Any]]:
                 run.kill()
                 run.wait()
                 run = begin(folder, servers=[server.url], resume=True, **settings)
-            survived = reached and wait_for(folder, run, 2 * number + 2)
+            survived = wait_for(folder, run, 2 * number + 2)
             rows.append(
                 {"kill": number + 1, "of": kind, "survived": survived, "s": round(time.perf_counter() - began, 1)}
             )

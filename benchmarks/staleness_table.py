@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.trainers.logbook.records import read_metrics
-from benchmarks._async_runs import GROUP_SIZE, GROUPS, begin, served
+from benchmarks._async_runs import GROUP_SIZE, GROUPS, begin, log_of, served
 from benchmarks._report import Claim, argument_parser, earlier, write
 
 NAME = "staleness_table"
@@ -48,7 +48,7 @@ def learned(folder: Path, url: str, max_staleness: int, seed: int) -> dict[str, 
     settings = {"steps": STEPS, "max_staleness": max_staleness, "seed": seed, "save_every": 100, **EVALUATED}
     run = begin(folder, servers=[url], output_dir=str(out), **settings)
     if run.wait():
-        raise SystemExit((folder / "run.log").read_text(errors="replace")[-2000:])
+        raise SystemExit(log_of(folder))
     summary = json.loads((out / "summary.json").read_text())
     lines = list(read_metrics(out / "metrics.jsonl"))
     return {
