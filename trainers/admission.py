@@ -1,4 +1,4 @@
-"""`Admission`: decides which groups start and which a training step learns from, if groups of several steps overlap."""
+"""`AheadAdmission`: decides which groups start and which a training step learns from, if groups of several steps overlap."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Admission:
+class AheadAdmission:
     """The groups of a run, numbered in the order of their start. Neither plays nor stores them.
 
     Every group is taken exactly once. A complete group waits for at most `ahead` further steps.

@@ -13,7 +13,7 @@ from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Failures, Group, Limits, PlayedGroup, RolloutEngine
 from agentgym.rollout.failures import Component
 from agentgym.rollout.feed import GroupFeed
-from agentgym.trainers.admission import Admission
+from agentgym.trainers.admission import AheadAdmission
 from agentgym.trainers.batches import Batch, LearningPolicy, TaskRow, check_some_real
 
 
@@ -56,7 +56,7 @@ class AheadRollouts:
         self._rank, self._ranks = place
         self._rows = rows[self._rank :: self._ranks]
         self._size = group_size
-        self._admission = Admission(groups // self._ranks, ahead, len(self._rows))
+        self._admission = AheadAdmission(groups // self._ranks, ahead, len(self._rows))
         self._is_resumed = False
         self._complete: dict[int, PlayedGroup] = {}
         self._engine = RolloutEngine(factory, policy, limits, workers=workers, failures=failures)

@@ -6,9 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol
-
-from datasets import Dataset
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentgym.base.errors import InfrastructureError
 from agentgym.core.policy import TokenPolicy
@@ -17,7 +15,9 @@ from agentgym.core.trajectory import Trajectory
 from agentgym.rollout import EnvFactory, Failures, Group, Limits, PlayedGroup, RolloutEngine
 from agentgym.rollout.failures import Component
 from agentgym.trainers.credit import Credit
-from agentgym.trainers.trl_seam import dataset_of
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ def task_rows(source: TaskSource, count: int, seed: int) -> Dataset:
 
     `seed` alone determines the order. TRL repeats each row once per member of its group.
     """
+    from agentgym.trainers.trl_seam import dataset_of  # here, so that processes without a trainer start quickly
+
     draw = random.Random(f"tasks/{seed}")
     size = source.size("train")
     indices = _without_end(count, draw) if size is None else _repeated(size, count, draw)

@@ -155,12 +155,16 @@ def panels() -> dict[str, str]:
     return panels
 
 
+_FLAGS = {"async_training": "--async"}
+"""Options that are not named like their setting."""
+
+
 def _add_fields() -> None:
     """Give `train` an option for each field of `TrainConfig`."""
     headings = panels()
     parameters = [p for p in inspect.signature(train, eval_str=True).parameters.values() if p.name != "options"]
     for name, field in FIELDS.items():
-        flag = f"--{name.replace('_', '-')}"
+        flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
         is_switch, is_mapping = field.type == "bool", name in MAPPINGS
         option = typer.Option(
             f"{flag}/--no-{flag.removeprefix('--')}" if is_switch else flag,

@@ -19,6 +19,7 @@ from pydantic.dataclasses import dataclass as validated
 from agentgym.base import yaml12
 from agentgym.base.choices import nearest
 from agentgym.base.errors import UsageError
+from agentgym.trainers.asynchronous.settings import refuse_async
 from agentgym.trainers.credit_mode import CreditMode
 from agentgym.trainers.passed_on import MAPPINGS, check_passed_on, merged
 
@@ -146,7 +147,7 @@ class TrainConfig:
     one step after the other."""
     max_staleness: int = 4
     """Steps between the sampling of a token and the step that learns from it, up to which the token carries loss; the
-    rewards of older ones still count in the group (ahead)."""
+    rewards of older ones still count in the group (ahead, async_training)."""
     temperature: float = 1.0
     """Sampling temperature; the loss divides logits by it too."""
     max_new_tokens: int = 64
@@ -225,6 +226,13 @@ class TrainConfig:
     """More arguments of vLLM's engine, e.g. {enforce_eager: true}; none that another setting here decides."""
     track_kl: bool = True
     """Measure the KL divergence from the starting policy; without LoRA, this keeps a copy of the weights."""
+
+    # Asynchronous training
+    async_training: bool = False
+    """Play episodes while learning from earlier ones, with vLLM servers (`--async`). Such a run does not record the KL
+    from the starting policy, nor the trainer's log-probabilities."""
+    servers: list[str] = field(default_factory=list)
+    """Addresses of the vLLM servers, started with --enable-lora; by default the run starts one on this machine."""
 
     # Warm start
     warm_start_steps: int = 300
@@ -333,6 +341,8 @@ class TrainConfig:
         check_passed_on(passed_on, use_vllm=self.use_vllm, is_tiny=self.model == TINY)
         if self.env_kwargs.get("lenient"):
             raise UsageError("lenient is for evaluation: training would pay for calls in a form that it must unlearn")
+        if self.async_training:
+            refuse_async(vars(self))
         if self.loss not in LOSSES:
             raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss!r}")
         return self
@@ -373,6 +383,8 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
     if recipe is None and is_tiny and (RECIPES / f"{env}.yaml").is_file():
         recipe = env
     values = read_recipe(recipe) if recipe else {} if is_tiny else dict(PRETRAINED)
+    if overrides.get("async_training"):
+        values |= {"ahead": 0} if recipe else {"ahead": 0, "updates_per_step": 1}
     places = dict.fromkeys(values.keys() - overrides.keys(), f"{recipe}: ") if recipe else {}
     values = merged(values, {key: value for key, value in overrides.items() if key != "env_kwargs"})
     if values.get("model", TINY) != TINY:

@@ -384,6 +384,15 @@ def check_model(config: TrainConfig) -> None:
         AutoTokenizer.from_pretrained(source, **options)
 
 
+def servable_source(name: str) -> str:
+    """Return the folder or name of a model as servers load it. Raises `UsageError` for a folder of adapters."""
+    with explained(name):
+        source, options = _source_of(name)
+        if _layers_of(source, options)[0]:
+            raise UsageError(f"{name!r} holds adapters; merge them into their model first (merge_and_unload of peft)")
+    return source
+
+
 def _source_of(name: str) -> tuple[str, dict[str, Any]]:
     """Return the source and the options for `from_pretrained`."""
     transformers_logging.disable_progress_bar()

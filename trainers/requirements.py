@@ -56,8 +56,10 @@ def _extras(config: TrainConfig) -> Iterator[tuple[str, str]]:
         yield "peft", "train"
     if "tensorboard" in config.report_to:
         yield "tensorboard", "train"
-    if config.use_vllm:
+    if config.use_vllm or (config.async_training and not config.servers):
         yield "vllm", "vllm"
+    if config.async_training:
+        yield "aiohttp", "endpoint"
     if config.workers == "ray":
         yield "ray", "ray"
     yield from class_of(config.env).packages(config.env_kwargs).items()

@@ -39,7 +39,7 @@ RUNS = Path("runs")
 KEPT = frozenset(
     {name for name in FIELDS if name.startswith(("warm_start_", "tiny_", "eval_", "lora_"))}
     | {"env", "env_kwargs", "strict", "seed", "quick", "model", "dialect", "template_kwargs", "context", "bf16"}
-    | {"model_kwargs"}
+    | {"model_kwargs", "async_training"}
     | {"temperature", "max_new_tokens", "max_tokens"}
 )
 """Settings that a resumed run keeps: other values would change its model, tokenizer, tasks or evaluation."""

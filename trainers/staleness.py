@@ -12,7 +12,13 @@ from collections.abc import Iterable, Sequence
 from agentgym.core.trajectory import Tokens
 from agentgym.trainers.episode_numbers import EpisodeNumbers
 
-_LENGTHS = {"1-2": range(1, 3), "3-4": range(3, 5), "5-8": range(5, 9), "9-16": range(9, 17), "17+": range(17, 10**9)}
+EPISODE_LENGTHS = {
+    "1-2": range(3),
+    "3-4": range(3, 5),
+    "5-8": range(5, 9),
+    "9-16": range(9, 17),
+    "17+": range(17, 10**9),
+}
 """Classes of episodes by their number of turns."""
 
 
@@ -38,7 +44,7 @@ def staleness_metrics(episodes: Sequence[EpisodeNumbers], step: int, most: int) 
         "staleness_max": float(max(age for age, _ in ages)),
         "stale_tokens": _without_loss(played, step - most),
     }
-    for name, turns in _LENGTHS.items():
+    for name, turns in EPISODE_LENGTHS.items():
         if alike := [episode for episode in played if len(episode.model_turns) in turns]:
             metrics[f"stale_tokens/{name}_turns"] = _without_loss(alike, step - most)
     return metrics

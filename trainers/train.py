@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from accelerate import PartialState
 from rich.console import Console
@@ -40,6 +42,9 @@ from agentgym.trainers.training_run import TrainingRun
 from agentgym.trainers.training_setup import check_prompt, explained_full_disk, quiet_libraries
 from agentgym.trainers.trl_config import check_reports, check_trl, credit_of, env_factory, eval_split_of, probe
 from agentgym.trainers.vllm.engine import check_engine_arguments
+
+if TYPE_CHECKING:
+    from agentgym.trainers.asynchronous.run import AsyncRun
 
 _log = logging.getLogger(__name__)
 
@@ -145,14 +150,29 @@ def _train(
             begin(folder, run.requested)
     facts = {"seed": config.seed, "from_step": run.step, "changes": run.changes, "model_state": model_state}
     with recorded(folder, **facts) if state.is_main_process else nullcontext():
-        training = TrainingRun(config, factory, source, credit_of(config, scheme), model, tokenizer, progress)
-        held_out = HeldOut(config, factory, source, progress)
-        before = held_out.evaluate(training.evaluation_policy(), "before", resume=config.resume)
-        if before.sampled_tokens == 0:
-            raise UsageError(f"before training, {why_barren(before.sampled_tokens, None)} (--context)")
-        training.train(run, before)
-        after = held_out.evaluate(training.evaluation_policy(), "after")
+        credit, held_out = credit_of(config, scheme), HeldOut(config, factory, source, progress)
+        with _training(config, factory, source, credit, model, tokenizer, progress) as training:
+            before = held_out.evaluate(training.evaluation_policy(), "before", resume=config.resume)
+            if before.sampled_tokens == 0:
+                raise UsageError(f"before training, {why_barren(before.sampled_tokens, None)} (--context)")
+            training.train(run, before)
+            after = held_out.evaluate(training.evaluation_policy(), "after")
         result = TrainResult(before, after, folder, watch.lap() / 60)
         if state.is_main_process:
             report(config, result, progress.console)
     return result
+
+
+@contextmanager
+def _training(config: TrainConfig, *parts: Any) -> Iterator[TrainingRun | AsyncRun]:
+    """Yield the part of the run that samples and learns, and end what it has started."""
+    if not config.async_training:
+        yield TrainingRun(config, *parts)
+        return
+    from agentgym.trainers.asynchronous.run import AsyncRun
+
+    run = AsyncRun(config, *parts)
+    try:
+        yield run
+    finally:
+        run.close()

@@ -87,8 +87,7 @@ class TrainingRun:
         self._log = RunLog(config, progress, clock, lambda: self._rollouts.sampler_s, speed_of(config, model.config))
         self._trajectories: TrajectoryLog | None = None
         self._before: Summary | None = None
-        self._barren = 0
-        """Consecutive turns that could not be read."""
+        self._barren = BarrenTurns()
         with trl_engine(config, model, tokenizer):
             self._trainer = AgentGRPOTrainer(
                 model=model,
@@ -181,7 +180,7 @@ class TrainingRun:
         self._record(batch)
         if self._sync_check is not None:
             self._sync_check.remember(batch)
-        self._stop_if_barren(numbers)
+        self._barren.check(numbers)
 
     def _record(self, batch: SampledBatch) -> None:
         """Write the first groups of a batch, with their advantages, to the trajectory log."""
@@ -198,15 +197,22 @@ class TrainingRun:
         if self._trajectories is not None:
             self._trajectories.write_scores(scored)
 
-    def _stop_if_barren(self, episodes: Sequence[EpisodeNumbers]) -> None:
-        """Raise `UsageError` after many consecutive unreadable turns, which teach nothing."""
+
+class BarrenTurns:
+    """Counts consecutive unreadable turns, which teach nothing."""
+
+    def __init__(self) -> None:
+        self._turns = 0
+
+    def check(self, episodes: Sequence[EpisodeNumbers]) -> None:
+        """Count the turns of a step. Raises `UsageError` after many unreadable ones."""
         played = [episode for episode in episodes if not episode.failed]
         turns = sum(len(episode.model_turns) for episode in played)
         errors = sum(episode.counts.get("format_errors", 0) for episode in played)
         why = why_barren(None, errors / turns if turns else None)
-        self._barren = self._barren + turns if why else 0
-        if self._barren >= _BARREN_TURNS:
-            raise UsageError(f"stopped after {self._barren} turns: {why}")
+        self._turns = self._turns + turns if why else 0
+        if self._turns >= _BARREN_TURNS:
+            raise UsageError(f"stopped after {self._turns} turns: {why}")
 
 
 def _rollouts(

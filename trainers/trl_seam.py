@@ -105,20 +105,7 @@ class TokenGRPOTrainer(GRPOTrainer):
 
     def resume(self, checkpoint: Path) -> None:
         """Train from a checkpoint on, with the settings of this trainer instead of those in the checkpoint."""
-        # Reason: TRL prefers the learning rate, the weight decay and the intervals of a checkpoint to its own settings,
-        # and continues its count of updates. Unnecessary once its own settings count.
-        args: Any = self.args
-        path = checkpoint / _STATE
-        if self.is_world_process_zero():
-            state = TrainerState.load_from_json(str(path))
-            state.global_step = step_of(checkpoint) * self.updates_per_step
-            state.logging_steps, state.save_steps = args.logging_steps, args.save_steps
-            unfinished = path.with_suffix(".tmp")
-            state.save_to_json(str(unfinished))
-            unfinished.replace(path)
-        self.accelerator.wait_for_everyone()
-        self.add_callback(_OwnSettings())
-        self.train(resume_from_checkpoint=str(checkpoint))
+        resume_with_own_settings(self, checkpoint, self.updates_per_step)
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Write nothing: TRL's card says little about a model, and the run writes one (`logbook.card`)."""
@@ -267,6 +254,29 @@ class TokenGRPOTrainer(GRPOTrainer):
         needed = [row for row, is_needed in enumerate(self._rolled_out["needed"]) if is_needed]
         args: Any = self.args
         return scored(batch, needed, -(-len(ids) // args.per_device_train_batch_size), of)
+
+
+def resume_with_own_settings(trainer: Any, checkpoint: Path, updates_per_step: int) -> None:
+    """Let one of TRL's trainers continue from a checkpoint, with its own settings instead of those in the checkpoint.
+
+    Args:
+        trainer: The trainer.
+        checkpoint: A folder whose name ends with the number of completed steps.
+        updates_per_step: What TRL counts as steps, per step of ours.
+    """
+    # Reason: TRL prefers the learning rate, the weight decay and the intervals of a checkpoint to its own settings,
+    # and continues its count of updates. Unnecessary once its own settings count.
+    path = checkpoint / _STATE
+    if trainer.is_world_process_zero():
+        state = TrainerState.load_from_json(str(path))
+        state.global_step = step_of(checkpoint) * updates_per_step
+        state.logging_steps, state.save_steps = trainer.args.logging_steps, trainer.args.save_steps
+        unfinished = path.with_suffix(".tmp")
+        state.save_to_json(str(unfinished))
+        unfinished.replace(path)
+    trainer.accelerator.wait_for_everyone()
+    trainer.add_callback(_OwnSettings())
+    trainer.train(resume_from_checkpoint=str(checkpoint))
 
 
 class _OwnSettings(TrainerCallback):

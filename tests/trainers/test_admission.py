@@ -9,7 +9,7 @@ from dataclasses import asdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.trainers.admission import Admission
+from agentgym.trainers.admission import AheadAdmission
 from tests.rows import each_row
 
 
@@ -17,7 +17,7 @@ class Run:
     """Training steps on a virtual clock. `kill` ends it like a process, and continues from its last checkpoint."""
 
     def __init__(self, per_step: int, ahead: int, steps: int):
-        self.admission = Admission(per_step, ahead, per_step * steps)
+        self.admission = AheadAdmission(per_step, ahead, per_step * steps)
         self.trained: list[list[int]] = []
         self.checkpoint = asdict(self.admission), 0
         self.admission.start()
@@ -39,7 +39,9 @@ class Run:
 
     def kill(self) -> None:
         state, steps = self.checkpoint
-        self.admission = Admission(**{**state, "running": set(state["running"]), "complete": set(state["complete"])})
+        self.admission = AheadAdmission(
+            **{**state, "running": set(state["running"]), "complete": set(state["complete"])}
+        )
         self.trained = self.trained[:steps]
         self.admission.start()
 
@@ -88,7 +90,7 @@ def test_without_steps_ahead_each_step_takes_its_own_groups():
 def seconds_per_step(ahead: int, shape: float, *, steps: int = 200, per_step: int = 8, learn_s: float = 0.1) -> float:
     """Return the mean time of a step whose groups last 0.5 s or longer, with a tail of a Pareto distribution."""
     draw, now = random.Random(0), 0.0
-    admission = Admission(per_step, ahead, per_step * steps)
+    admission = AheadAdmission(per_step, ahead, per_step * steps)
     durations = [0.5 * draw.paretovariate(shape) for _ in range(admission.total)]
     ends = [(durations[number], number) for number in admission.start()]
     heapq.heapify(ends)

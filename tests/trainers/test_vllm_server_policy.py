@@ -20,7 +20,7 @@ from agentgym.eval.policy_loader import has_weights, model_of, split_vllm
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import server_policy
-from agentgym.trainers.vllm.server_policy import VLLMServerPolicy
+from agentgym.trainers.vllm.server_policy import Adapters, VLLMServerPolicy
 from agentgym.trainers.vllm.servers import refuse_raw_logprobs, served_by
 from tests.rows import each_row
 
@@ -37,6 +37,7 @@ class Server:
         self.model, self.context, self.temperature_counts = "served", 96, True
         self.entries: Any = ()
         self.hangs = False
+        self.loaded: list[dict[str, Any]] = []
         self.url = ""
 
     async def complete(self, request: Any) -> Any:
@@ -58,6 +59,10 @@ class Server:
         finish = "stop" if ids[-1] == 30 else "length"
         return web.json_response({"choices": [{"token_ids": ids, "logprobs": logprobs, "finish_reason": finish}]})
 
+    async def load(self, request: Any) -> Any:
+        self.loaded.append(await request.json())
+        return web.Response()
+
     async def health(self, request: Any) -> Any:
         return web.Response(status=200 if self.is_healthy else 503)
 
@@ -68,6 +73,7 @@ class Server:
     async def __aenter__(self) -> Server:
         application = web.Application()
         application.router.add_post("/v1/completions", self.complete)
+        application.router.add_post("/v1/load_lora_adapter", self.load)
         application.router.add_get("/health", self.health)
         application.router.add_get("/v1/models", self.models)
         self._runner = web.AppRunner(application, access_log=None)
@@ -291,3 +297,34 @@ def test_names_say_the_model_and_where_it_is_served():
     assert has_weights("vllm:tiny")
     assert has_weights("vllm:org/name@https://h:1")
     assert not has_weights("vllm:factory")
+
+
+def test_a_learning_policy_asks_for_its_version_and_offers_it_to_a_server_without(policy_of: Any, tmp_path: Path):
+    missing = lambda: web.Response(status=404, text="The model does not exist.")  # noqa: E731
+
+    async def scene(server: Server) -> Any:
+        policy = policy_of(server)
+        policy.adapters = Adapters("policy", tmp_path)
+        policy.updated(3)
+        server.plan = [missing]
+        turns = [await policy.generate([7, 10], 1, "s")]
+        policy.updated(4)
+        server.plan = [lambda: (policy.updated(5), missing())[1]]  # an update during the turn
+        turns.append(await policy.generate([7, 10], 1, "s"))
+        return turns, server
+
+    turns, server = play(scene)
+    assert [turn.version for turn in turns] == [3, 5]
+    assert [body["model"] for body in server.asked] == ["policy-v3", "policy-v3", "policy-v4", "policy-v5"]
+    assert server.loaded == [{"lora_name": "policy-v3", "lora_path": str(tmp_path / "policy-v3")}]
+    assert len({body["seed"] for body in server.asked}) == 3
+
+
+def test_waiting_for_a_replica_does_not_count_as_time_of_the_turn(policy_of: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(server_policy, "_FIRST_PAUSE_S", 6.0)
+
+    async def scene(server: Server) -> Any:
+        server.plan = ["hang up"]
+        return await policy_of(server).generate([7, 10], 1, "s", timeout_s=2.5)  # the pause takes at least 3 s
+
+    assert play(scene).ids == [11]

@@ -11,9 +11,10 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentgym.base.errors import InfrastructureError, UsageError, require
@@ -102,6 +103,14 @@ class _Lost(Exception):
     """A replica gave no valid answer; another one may."""
 
 
+@dataclass(frozen=True)
+class _Request:
+    """A request for a turn, and the version of the weights that it asks for."""
+
+    body: dict[str, Any]
+    version: int
+
+
 class _Busy(Exception):
     """A replica is busy. Carries the seconds until the next attempt."""
 
@@ -117,8 +126,23 @@ class _Refused(Exception):
         self.status = status
 
 
+@dataclass(frozen=True)
+class Adapters:
+    """LoRA adapters that a run publishes for its servers: version `n` as `<name>-v<n>`, in a folder of that name."""
+
+    name: str
+    folder: Path
+    """Absolute; the servers read it too."""
+
+    def named(self, version: int) -> str:
+        """Return the name of a version. vLLM keeps a prefix cache for each name, so no version sees another's."""
+        return f"{self.name}-v{version}"
+
+
 class VLLMServerPolicy:
     """A token policy over one or more vLLM servers with the same model.
+
+    With adapters, it learns: each turn is sampled by the latest version (`updated`).
 
     Args:
         codec: Converts between messages and token ids.
@@ -129,6 +153,7 @@ class VLLMServerPolicy:
         name: Its name in reports.
         sampling: How to draw tokens.
         patience_s: How long a turn waits for a replica to come up again, in seconds.
+        adapters: Where the versions of the weights are; by default the servers get them in another way, or never.
 
     Raises:
         MissingExtra: aiohttp is not installed.
@@ -145,11 +170,13 @@ class VLLMServerPolicy:
         name: str = "vllm",
         sampling: Sampling | None = None,
         patience_s: float = 120.0,
+        adapters: Adapters | None = None,
     ):
         require("aiohttp", "endpoint")
         self.name, self.codec, self.context = name, codec, context
         self.sampling = sampling or Sampling()
         self._model, self._end_ids, self._patience_s = model, list(end_ids), patience_s
+        self.version, self.adapters = 0, adapters
         self._fleet = ReplicaFleet(list(urls))
         self._client: aiohttp.ClientSession | None = None
         self._in_flight = 0
@@ -160,34 +187,31 @@ class VLLMServerPolicy:
     ) -> Generation:
         """Sample one turn after `ids`, at the replica of `session`.
 
-        Answers are not streamed, so a turn over its time limit has no tokens.
+        Answers are not streamed, so a turn over its time limit has no tokens. Waiting for a replica does not count.
 
         Raises:
             InfrastructureError: No replica answered in time, an answer was invalid, or this turn was rejected although
                 others were answered.
             UsageError: The servers reject all such requests.
         """
-        body = self._request(ids, max_new_tokens, session)
-        limit = asyncio.timeout(timeout_s)
-        try:
-            async with self._connected() as client, limit:
-                generation = _generation(await self._answer(client, session, body))
-        except TimeoutError:
-            if limit.expired():
-                return Generation([], [], "time")
-            raise
-        self._has_answered = True
-        return generation
+        async with self._connected() as client:
+            return await self._turn(
+                client, session, lambda: self._request(ids, max_new_tokens, session), timeout_s=timeout_s
+            )
 
     def release(self, session: str) -> None:
         """Forget the replica of a conversation."""
         self._fleet.release(session)
 
-    def _request(self, ids: Sequence[int], max_new_tokens: int, session: str) -> dict[str, Any]:
+    def updated(self, version: int) -> None:
+        """Sample the next turns with another version of the weights; turns that are being sampled keep theirs."""
+        self.version = version
+
+    def _request(self, ids: Sequence[int], max_new_tokens: int, session: str) -> _Request:
         # Each turn has its own seed, so its tokens depend only on the conversation, not on the rest of the batch.
-        key = f"{self.sampling.seed}/0/{session}/{len(ids)}".encode()
-        return {
-            "model": self._model,
+        key = f"{self.sampling.seed}/{self.version}/{session}/{len(ids)}".encode()
+        body = {
+            "model": self._model if self.adapters is None else self.adapters.named(self.version),
             "prompt": list(ids),
             "max_tokens": max_new_tokens,
             "temperature": self.sampling.temperature,
@@ -202,6 +226,7 @@ class VLLMServerPolicy:
             "return_tokens_as_token_ids": True,
             "seed": int.from_bytes(hashlib.sha256(key).digest()[:4], "big"),
         }
+        return _Request(body, self.version)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[aiohttp.ClientSession]:
@@ -222,8 +247,13 @@ class VLLMServerPolicy:
                 self._client = None
                 await client.close()
 
-    async def _answer(self, client: aiohttp.ClientSession, session: str, body: dict[str, Any]) -> Any:
-        """Send a request to the session's replica, or another if it is down; wait while all are down."""
+    async def _turn(
+        self, client: aiohttp.ClientSession, session: str, make: Callable[[], _Request], *, timeout_s: float | None
+    ) -> Generation:
+        """Ask the session's replica for a turn, or another if it is down; wait while all are down.
+
+        `make` returns the request; each try may be of another version.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_s
         last = "no replica is up"
@@ -233,8 +263,11 @@ class VLLMServerPolicy:
             if replica is None:
                 await asyncio.sleep(_LOOK_EVERY_S)
                 continue
+            request = make()
             try:
-                return await _watched(client, replica, body)
+                generation = await _asked(client, replica, request, timeout_s)
+                self._has_answered = True
+                return generation
             except _Busy as busy:
                 last = f"{replica.url} is busy"
                 await asyncio.sleep(busy.seconds)
@@ -242,11 +275,25 @@ class VLLMServerPolicy:
                 last = f"{replica.url}: {lost}"
                 self._fleet.failed(replica, loop.time())
             except _Refused as refused:
+                if refused.status == _NO_SUCH_MODEL and self.adapters is not None:
+                    last = str(refused)
+                    await self._offer(client, replica, request.version)
+                    continue
                 if refused.status != _NO_SUCH_MODEL or not self._has_answered:
                     raise self._refusal(refused) from refused
                 last = str(refused)  # it restarted with another model
                 self._fleet.failed(replica, loop.time())
         raise InfrastructureError(f"no vLLM server answered within {self._patience_s:g} s; the last reason was: {last}")
+
+    async def _offer(self, client: aiohttp.ClientSession, replica: Replica, version: int) -> None:
+        """Make a replica load the adapter of a version, unless there is a newer one. It may have been restarted."""
+        adapters = self.adapters
+        if adapters is None or version != self.version:
+            return
+        name = adapters.named(version)
+        body = {"lora_name": name, "lora_path": str(adapters.folder / name)}
+        if not await _has_loaded(client, replica, body):
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     def _refusal(self, refused: _Refused) -> Exception:
         """Return the error: for the episode if other turns were answered, otherwise for the run."""
@@ -262,6 +309,17 @@ class VLLMServerPolicy:
                 self._fleet.answered(replica)
 
 
+async def _has_loaded(client: aiohttp.ClientSession, replica: Replica, body: dict[str, Any]) -> bool:
+    """Whether a replica has loaded an adapter, now or before."""
+    import aiohttp
+
+    try:
+        async with client.post(f"{replica.url}/v1/load_lora_adapter", json=body) as response:
+            return response.status == 200 or "already been loaded" in await response.text()
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
 async def _is_healthy(client: aiohttp.ClientSession, replica: Replica) -> bool:
     import aiohttp
 
@@ -271,6 +329,21 @@ async def _is_healthy(client: aiohttp.ClientSession, replica: Replica) -> bool:
             return response.status == 200
     except (aiohttp.ClientError, TimeoutError):
         return False
+
+
+async def _asked(
+    client: aiohttp.ClientSession, replica: Replica, request: _Request, timeout_s: float | None
+) -> Generation:
+    """Return a replica's turn, without tokens if it takes longer than `timeout_s` seconds."""
+    limit = asyncio.timeout(timeout_s)
+    try:
+        async with limit:
+            answer = await _watched(client, replica, request.body)
+    except TimeoutError:
+        if limit.expired():
+            return Generation([], [], "time", request.version)
+        raise
+    return _generation(answer, request.version)
 
 
 async def _watched(client: aiohttp.ClientSession, replica: Replica, body: dict[str, Any]) -> Any:
@@ -327,15 +400,15 @@ def _refusal(status: int, retry_after: str | None, text: str) -> Exception:
     return _Refused(status, text)
 
 
-def _generation(answer: Any) -> Generation:
-    """Return the turn in a server's answer. Raises `InfrastructureError` without one."""
+def _generation(answer: Any, version: int) -> Generation:
+    """Return the turn in a server's answer, sampled by a version. Raises `InfrastructureError` without one."""
     try:
         choice = answer["choices"][0]
         ids, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
         if not isinstance(ids, list) or len(ids) != len(logprobs):
             raise ValueError(f"{len(ids or [])} token ids, {len(logprobs)} log-probabilities")
         finish: Literal["stop", "length"] = "stop" if _finish_of(answer) == "stop" else "length"
-        return Generation([int(i) for i in ids], [float(p) for p in logprobs], finish)
+        return Generation([int(i) for i in ids], [float(p) for p in logprobs], finish, version)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InfrastructureError(
             f"a vLLM server's answer has no tokens with log-probabilities ({type(error).__name__}: {error}); it must "
