@@ -71,13 +71,13 @@ class DrawnRollouts:
         draw = random.Random(f"{row.index}/{number}")
         length = self._lengths[number % len(self._lengths)]
         prompt, observed = length // 4, length // 4
-        said = (length - prompt - observed) // 2
+        sampled = (length - prompt - observed) // 2
         tokens = Tokens(prompt_ids=self._ids(draw, prompt))
-        first = tokens.append_sampled(self._ids(draw, said), [-6.0] * said, 0)
+        first = tokens.append_sampled(self._ids(draw, sampled), [-6.0] * sampled, 0)
         tokens.append_observed(self._ids(draw, observed))
-        second = tokens.append_sampled(self._ids(draw, said), [-6.0] * said, 0)
+        second = tokens.append_sampled(self._ids(draw, sampled), [-6.0] * sampled, 0)
         outcome = float(number % 2)
-        turns = [Turn("said", [], {"outcome": 0.0}, 0.0, first), Turn("said", [], {"outcome": outcome}, 0.0, second)]
+        turns = [Turn("sampled", [], {"outcome": 0.0}, 0.0, first), Turn("said", [], {"outcome": outcome}, 0.0, second)]
         details: dict[str, Any] = {"turns": turns, "reason": Reason.ANSWERED, "tokens": tokens}
         return Trajectory(f"t{number}", "env", task.id, "hash", row.seed, "policy", [], **details)
 

@@ -58,25 +58,25 @@ def constants(instructions):
         del stack[len(stack) - count :]
         stack.append(build(parts))
 
-    for one in instructions:
-        size = one.arg or 0
-        is_call = one.opname == "CALL" and len(stack) > size and isinstance(stack[-size - 1], type)
-        if one.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and not isinstance(one.argval, types.CodeType):
-            stack.append(one.argval)
-        elif one.opname in _CONTAINERS and size <= len(stack):
-            combine(size, _CONTAINERS[one.opname])
-        elif one.opname == "BUILD_MAP" and 2 * size <= len(stack):
+    for step in instructions:
+        size = step.arg or 0
+        is_call = step.opname == "CALL" and len(stack) > size and isinstance(stack[-size - 1], type)
+        if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and not isinstance(step.argval, types.CodeType):
+            stack.append(step.argval)
+        elif step.opname in _CONTAINERS and size <= len(stack):
+            combine(size, _CONTAINERS[step.opname])
+        elif step.opname == "BUILD_MAP" and 2 * size <= len(stack):
             combine(2 * size, lambda parts: dict(zip(parts[::2], parts[1::2], strict=True)))
-        elif one.opname == "BUILD_CONST_KEY_MAP" and size < len(stack):
+        elif step.opname == "BUILD_CONST_KEY_MAP" and size < len(stack):
             combine(size + 1, lambda parts: dict(zip(parts.pop(), parts, strict=True)))
-        elif one.opname in ("LIST_EXTEND", "SET_UPDATE") and len(stack) > 1:
+        elif step.opname in ("LIST_EXTEND", "SET_UPDATE") and len(stack) > 1:
             combine(2, lambda parts: type(parts[0])([*parts[0], *parts[1]]))
-        elif one.opname == "LOAD_GLOBAL" and (one.argval == STAND_IN or one.argval in _KNOWN):
+        elif step.opname == "LOAD_GLOBAL" and (step.argval == STAND_IN or step.argval in _KNOWN):
             done += stack
-            stack = [_KNOWN.get(one.argval, Withheld)]
+            stack = [_KNOWN.get(step.argval, Withheld)]
         elif is_call:
             combine(size + 1, lambda parts: parts[0](*parts[1:]))
-        elif one.opname not in ("PRECALL", "PUSH_NULL", "CACHE", "RESUME"):
+        elif step.opname not in ("PRECALL", "PUSH_NULL", "CACHE", "RESUME"):
             done += stack
             stack = []
     return [value for value in (*done, *stack) if not isinstance(value, type)]
@@ -85,10 +85,10 @@ def constants(instructions):
 def lines_of(code):
     """Return the instructions of a function and of those inside it, by line."""
     lines = defaultdict(list)
-    for one in dis.get_instructions(code):
-        lines[one.positions.lineno].append(one)
-        if isinstance(one.argval, types.CodeType):
-            for line, inner in lines_of(one.argval).items():
+    for step in dis.get_instructions(code):
+        lines[step.positions.lineno].append(step)
+        if isinstance(step.argval, types.CodeType):
+            for line, inner in lines_of(step.argval).items():
                 lines[line] += inner
     lines.pop(None, None)
     return lines
@@ -97,25 +97,25 @@ def lines_of(code):
 def is_affirmed(instructions):
     """Whether the condition of a line must be true, without its negations."""
     negative = expected = False
-    for one in instructions:
-        if one.opname in ("CONTAINS_OP", "IS_OP"):
-            negative = one.arg == 1
-        elif one.opname == "COMPARE_OP":
-            negative = one.argval == "!="
-        elif "JUMP" in one.opname and "_IF_" in one.opname:
-            expected = one.opname.endswith("TRUE")
+    for step in instructions:
+        if step.opname in ("CONTAINS_OP", "IS_OP"):
+            negative = step.arg == 1
+        elif step.opname == "COMPARE_OP":
+            negative = step.argval == "!="
+        elif "JUMP" in step.opname and "_IF_" in step.opname:
+            expected = step.opname.endswith("TRUE")
     return expected != negative
 
 
 def raises(instructions):
-    return any(one.argval in ("raises", "assertRaises") for one in instructions)
+    return any(step.argval in ("raises", "assertRaises") for step in instructions)
 
 
 def described(instructions):
     """Return a line as data: a checksum, its constants, its names if it expects an exception, and its truth."""
-    text = repr([(one.opname, one.argrepr) for one in instructions if one.opname != "LOAD_CONST"])
+    text = repr([(step.opname, step.argrepr) for step in instructions if step.opname != "LOAD_CONST"])
     values = [repr(value) for value in constants(instructions)]
-    names = [one.argval for one in instructions if "LOAD" in one.opname and isinstance(one.argval, str)]
+    names = [step.argval for step in instructions if "LOAD" in step.opname and isinstance(step.argval, str)]
     return [zlib.crc32(text.encode()), values, names if raises(instructions) else [], is_affirmed(instructions)]
 
 
@@ -150,7 +150,7 @@ class Test:
         ordered, own = sorted(self.lines), self.to_data()
         lines = [int(name) for name in changed if name.isdigit()]
         if not lines:
-            lines = [line for line in ordered if {one.argval for one in self.lines[line]} & set(changed)] or ordered[
+            lines = [line for line in ordered if {step.argval for step in self.lines[line]} & set(changed)] or ordered[
                 -1:
             ]
         first = min(lines)
@@ -162,11 +162,11 @@ class Test:
         return next((line for line in ordered if line >= first and self._can_fail(line)), first)
 
     def _can_fail(self, line):
-        return raises(self.lines[line]) or any("ASSERTION" in one.opname + one.argrepr for one in self.lines[line])
+        return raises(self.lines[line]) or any("ASSERTION" in step.opname + step.argrepr for step in self.lines[line])
 
 
 class Knowledge:
-    """What processes sent: the data of their tests, and the tests whose expected values one of them lacked."""
+    """The messages of processes: the data of their tests, and the tests whose expected values one of them lacked."""
 
     def __init__(self, messages):
         self._counts = defaultdict(lambda: defaultdict(Counter))

@@ -91,8 +91,8 @@ def lora_step(tiny: bool) -> Rows:
         row: dict[str, Any] = {"lengths": name, "longest": scale * max(lengths)}
         with tempfile.TemporaryDirectory() as folder:
             tokens = [scale * length for length in lengths]
-            made = trainer(random_model(of), tokens, Path(folder), micro_batch=2, steps=1)
-            made.train()  # compiles kernels
+            grpo_trainer = trainer(random_model(of), tokens, Path(folder), micro_batch=2, steps=1)
+            grpo_trainer.train()  # compiles kernels
             again = trainer(random_model(of), tokens, Path(folder) / "again", micro_batch=2)
             with measured(row):
                 again.train()
@@ -114,12 +114,12 @@ def scoring_memory(tiny: bool) -> Rows:
 
     rows: Rows = []
     with tempfile.TemporaryDirectory() as folder:
-        made = trainer(random_model(shape(tiny)), [64, 64], Path(folder))
-        made.model.to(made.accelerator.device)
+        grpo_trainer = trainer(random_model(shape(tiny)), [64, 64], Path(folder))
+        grpo_trainer.model.to(grpo_trainer.accelerator.device)
         for length in (32, 128) if tiny else (2048, 8192):
             row: dict[str, Any] = {"length": length}
             with measured(row):
-                scores = model_scores(made, [torch.randint(1, 300, (length,)).tolist()])
+                scores = model_scores(grpo_trainer, [torch.randint(1, 300, (length,)).tolist()])
             row["scores"] = len(scores)
             rows.append(row)
     return rows
@@ -151,8 +151,8 @@ def merge_drift(tiny: bool) -> Rows:
                 else:
                     with MergedWeights(model).swapped():
                         pass
-        moved = (layer.base_layer.weight - before).float().norm()
-        row["moved_by_delta"] = round((moved / layer.get_delta_weight("default").float().norm()).item(), 4)
+        drift = (layer.base_layer.weight - before).float().norm()
+        row["moved_by_delta"] = round((drift / layer.get_delta_weight("default").float().norm()).item(), 4)
         rows.append(row)
     return rows
 
@@ -260,7 +260,7 @@ def played(name: str, tiny: bool, limit_s: float) -> Rows:
 
 
 def device() -> dict[str, Any]:
-    """Return the name and the memory of the GPU, or the reason that there is none."""
+    """Return the name and the memory of the GPU, or why no GPU can be used."""
     import torch
 
     if not torch.cuda.is_available():

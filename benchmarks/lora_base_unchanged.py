@@ -70,10 +70,10 @@ def pushed(dtype: torch.dtype, ours: bool, syncs: int) -> dict[str, Any]:
         step(model, number)
         sync_engine(trainer)
     after = [layer.base_layer.weight.detach() for layer in layers]
-    moved = [(now.float() - then.float()).norm() for now, then in zip(after, before, strict=True)]
+    distances = [(now.float() - then.float()).norm() for now, then in zip(after, before, strict=True)]
     with torch.no_grad():
         deltas = [layer.get_delta_weight("default").norm() for layer in layers]
-    shares = sorted(float(move / delta) for move, delta in zip(moved, deltas, strict=True))
+    shares = sorted(float(move / delta) for move, delta in zip(distances, deltas, strict=True))
     return {
         "syncs": syncs,
         "weights": sum(weight.numel() for weight in before),

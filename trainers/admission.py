@@ -1,4 +1,4 @@
-"""`AheadAdmission`: decides which groups start and which a training step learns from, if groups of several steps overlap."""
+"""Decides which groups start and which a training step learns from, if groups of several steps overlap."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
+from types import GenericAlias
 from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -149,7 +150,9 @@ def check_kinds(name: str, values: Mapping[str, Any], kinds: Mapping[str, Any]) 
         try:
             # In a tuple, since a dataclass alone takes no configuration. A mapping may become an object.
             kind: Any = kinds[key]
-            adapter: TypeAdapter[Any] = TypeAdapter(tuple[kind], config=ConfigDict(arbitrary_types_allowed=True))
+            adapter: TypeAdapter[Any] = TypeAdapter(
+                GenericAlias(tuple, (kind,)), config=ConfigDict(arbitrary_types_allowed=True)
+            )
             adapter.validate_python((value,), strict=not isinstance(value, Mapping))
         except ValidationError as error:
             raise UsageError(f"{name}: {key!r}: {error.errors()[0]['msg']}, got {value!r}") from None

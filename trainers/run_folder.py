@@ -117,13 +117,13 @@ def config_to_resume(recipe: str | None, overrides: Mapping[str, Any]) -> TrainC
         values["output_dir"] = quick_output_dir(values)
     folder = folder_named(values) if is_named else _only_unfinished()
     recorded = to_dict(recorded_config(folder))
-    asked = {name: value for name, value in named.items() if name in ("env", "model")} | dict(overrides)
-    if "env_kwargs" in asked:
-        asked["env_kwargs"] = recorded["env_kwargs"] | asked["env_kwargs"]
-    if short_name(str(asked.get("env"))) == short_name(recorded["env"]):
-        del asked["env"]
-    values = {**merged(recorded, asked), "output_dir": recorded["output_dir"], "resume": True}
-    if "micro_batch" not in asked and values["micro_batch"] is not None:
+    changes = {name: value for name, value in named.items() if name in ("env", "model")} | dict(overrides)
+    if "env_kwargs" in changes:
+        changes["env_kwargs"] = recorded["env_kwargs"] | changes["env_kwargs"]
+    if short_name(str(changes.get("env"))) == short_name(recorded["env"]):
+        del changes["env"]
+    values = {**merged(recorded, changes), "output_dir": recorded["output_dir"], "resume": True}
+    if "micro_batch" not in changes and values["micro_batch"] is not None:
         values["micro_batch"] = fitting_micro_batch(values)
     return build(values, {})
 

@@ -257,7 +257,7 @@ class TokenGRPOTrainer(GRPOTrainer):
 
 
 def resume_with_own_settings(trainer: Any, checkpoint: Path, updates_per_step: int) -> None:
-    """Let one of TRL's trainers continue from a checkpoint, with its own settings instead of those in the checkpoint.
+    """Let a trainer of TRL continue from a checkpoint, with its own settings instead of those in the checkpoint.
 
     Args:
         trainer: The trainer.

@@ -175,7 +175,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class _Report:
-    """What a process does."""
+    """The work of a process."""
 
     number: int = 0
     """Of this report."""

@@ -26,6 +26,7 @@ def indices(size: int | None, count: int, seed: int = 0) -> list[int]:
     return [TaskRow.of(row).index for row in task_rows(source(size), count, seed).to_list()]
 
 
+@pytest.mark.real
 def test_tasks_come_in_an_order_that_depends_on_the_seed_alone():
     """Every task comes once before any comes again."""
     order = indices(10, 25)

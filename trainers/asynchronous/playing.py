@@ -31,7 +31,7 @@ OF_THE_TRAINER = (
 
 @dataclass(frozen=True)
 class GroupPlayer:
-    """What a process needs to play groups; picklable."""
+    """Plays groups in another process; picklable."""
 
     factory: EnvFactory
     policy: LearningPolicy

@@ -23,6 +23,8 @@ from agentgym.trainers.vllm import on_cpu
 _log = logging.getLogger(__name__)
 
 _START_S = 900.0
+_GPU_SHARE = 0.9
+"""Share of its own GPU's memory that a server may use."""
 _LOOK_EVERY_S = 0.5
 _STOP_S = 30.0
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -64,8 +66,8 @@ def server_settings(config: TrainConfig, model_config: Any) -> dict[str, Any]:
     else:
         settings["weight_transfer_config"] = '{"backend":"nccl"}'
     if not on_cpu.is_needed():
-        return settings | {"gpu_memory_utilization": config.vllm_memory}
-    share = config.vllm_memory
+        return settings | {"gpu_memory_utilization": config.vllm_memory or _GPU_SHARE}
+    share = config.vllm_memory or on_cpu.SHARE
     return settings | on_cpu.settings(model_config, dtype=dtype, context=config.context, at_once=at_once, share=share)
 
 

@@ -179,15 +179,15 @@ _LEAST_SHARE, _MOST_SHARE = 0.2, 0.85
 
 def memory_share(plan: Plan) -> float:
     """Return the share of memory for an engine in a training process: what training leaves, with a tenth in reserve."""
-    left = 1 - 1.1 * training_memory(plan).total / plan.gpu.memory
-    return round(min(_MOST_SHARE, max(_LEAST_SHARE, left)), 2)
+    free_share = 1 - 1.1 * training_memory(plan).total / plan.gpu.memory
+    return round(min(_MOST_SHARE, max(_LEAST_SHARE, free_share)), 2)
 
 
 def fits(plan: Plan) -> bool:
     """Whether training fits on its GPUs, and the cache of each engine holds an episode."""
-    left = plan.gpu.memory - 1.1 * training_memory(plan).total
+    free = plan.gpu.memory - 1.1 * training_memory(plan).total
     engines = max(1, plan.samplers // plan.tensor_parallel)
-    return left > 0 and plan.samplers >= plan.tensor_parallel and cache_episodes(plan) / engines >= 1
+    return free > 0 and plan.samplers >= plan.tensor_parallel and cache_episodes(plan) / engines >= 1
 
 
 @dataclass(frozen=True)

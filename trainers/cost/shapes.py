@@ -96,8 +96,8 @@ def published() -> list[str]:
 def shape_named(name: str) -> ModelShape:
     """Return the shape of a published model. Raises `UsageError` if it is not known."""
     models = _published()
-    known = {full.lower(): full for full in models} | {full.rpartition("/")[2].lower(): full for full in models}
-    full = known.get(SHORT_NAMES.get(name, name).lower())
+    by_name = {full.lower(): full for full in models} | {full.rpartition("/")[2].lower(): full for full in models}
+    full = by_name.get(SHORT_NAMES.get(name, name).lower())
     if full is None:
         raise UsageError(f"the shape of model {name!r} is not known{nearest(name, models)} Known: {', '.join(models)}")
     return ModelShape(**{field.name: models[full][field.name] for field in fields(ModelShape)})

@@ -38,8 +38,8 @@ def write_card(model: Path, config: TrainConfig, step: int, evaluations: Mapping
     if runs := runs_in(record_of(config.folder)):
         commands = "\n".join(f"{run['command']}  # {run['started']}" for run in runs)
         versions = {"agentgym": runs[-1]["agentgym"], **runs[-1]["packages"]}
-        shown = ", ".join(f"{name} {versions[name]}" for name in _SHOWN if name in versions)
-        parts += ["Trained by:\n", f"```sh\n{commands}\n```\n", f"Python {runs[-1]['python']}, {shown}\n"]
+        libraries = ", ".join(f"{name} {versions[name]}" for name in _SHOWN if name in versions)
+        parts += ["Trained by:\n", f"```sh\n{commands}\n```\n", f"Python {runs[-1]['python']}, {libraries}\n"]
     (model / CARD).write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -50,7 +50,7 @@ class SamplingParams(SimpleNamespace):
 
 
 class RequestOutput(SimpleNamespace):
-    """What has been sampled for a request."""
+    """The tokens sampled for a request."""
 
 
 class LLM:
@@ -60,7 +60,7 @@ class LLM:
         self.llm_engine = Engine(_loaded(model, dtype), max_model_len)
 
     def reset_prefix_cache(self) -> None:
-        """Do nothing: there is none."""
+        """Do nothing."""
 
 
 def _loaded(folder: str, dtype: str) -> Any:
