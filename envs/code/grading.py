@@ -24,11 +24,23 @@ from agentgym.envs.code.verdict import (
 )
 from agentgym.tools.sandbox import Sandbox, SandboxLimits
 
+_GIVEN_PASSES: dict[str, int] = {}
+"""How many hidden cases the code in a task's prompt passes, by the task's hash."""
 _UNREADABLE = "The answer cannot be read as a value. Write it alone, such as 42, 2.5, 'text' or [1, 2]."
 
 
-def grade_cases(task: Task, submission: Submission, runner: Runner, call_s: float) -> CodeVerdict:
-    """Return how many of a task's examples and hidden cases a submitted function gets right."""
+def grade_cases(
+    task: Task, submission: Submission, runner: Runner, call_s: float, given_passes: Callable[[], int]
+) -> CodeVerdict:
+    """Return how many of a task's examples and hidden cases a submitted function gets right.
+
+    Args:
+        task: The task.
+        submission: The function.
+        runner: Runs it.
+        call_s: Seconds of processor time that one call may take.
+        given_passes: Returns how many hidden cases the code in the task's prompt passes.
+    """
     examples = read_cases(task, "data['examples']", task.data.get("examples", ()))
     hidden = read_cases(task, "gold['cases']", task.gold["cases"])
     example_arguments = [case.arguments for case in examples]
@@ -40,7 +52,9 @@ def grade_cases(task: Task, submission: Submission, runner: Runner, call_s: floa
         solved,
         visible=share(visible, solved),
         hidden=share(passed, solved),
-        progress=progress(passed, arguments, [encode(case.expected) for case in hidden], solved),
+        progress=progress(
+            passed, arguments, [encode(case.expected) for case in hidden], solved, 0 if solved else given_passes()
+        ),
         how=How.CASES,
     )
 
@@ -82,8 +96,20 @@ class CodeGrader:
             if not loaded.ok:
                 return CodeVerdict(False, 0.0, 0.0, 0.0, how, loaded.problem)
             if how is How.CASES:
-                return grade_cases(task, submission, runner, self._call_s)
+                return grade_cases(task, submission, runner, self._call_s, lambda: self._given_passes(task, submission))
             return grade_check(task, submission, runner, self._ask_gold, self._call_s)
+
+    def _given_passes(self, task: Task, submission: Submission) -> int:
+        """Return how many hidden cases the code in the task's prompt passes; it has time of its own."""
+        if (source := task.data.get("code")) is None:
+            return 0
+        if task.hash not in _GIVEN_PASSES:
+            given = Submission(source, submission.name, submission.prelude)
+            hidden = read_cases(task, "gold['cases']", task.gold["cases"])
+            with Runner(self._opener, self._limits, self._budget(), self._call_s) as runner:
+                calls = call_together(given, [case.arguments for case in hidden], runner.together, self._call_s)
+            _GIVEN_PASSES[task.hash] = sum(passed_by(calls.outcomes, hidden))
+        return _GIVEN_PASSES[task.hash]
 
     def examples(self, task: Task, submission: Submission, place: Runs) -> tuple[int | None, str]:
         """Run the examples in `place`; return how many pass (`None` if nothing could be called) and a report."""

@@ -94,7 +94,9 @@ CHANNELS = {
     "ran": Channel("1 if the call, and the code in it, ran without an error", per_turn=True, cheap=True),
     "visible": Channel("share of the examples that the submitted answer gets right"),
     "hidden": Channel("share of the hidden tests that the submitted answer passes"),
-    "progress": Channel("share of the hidden tests passed, less those that a constant or a returned argument passes"),
+    "progress": Channel(
+        "share of the hidden tests passed, less those that a constant, a returned argument or the code to repair passes"
+    ),
     "worked": Channel("1 when code first printed something without an error, or passed an example"),
     "submitted": Channel("1 if an answer was submitted", cheap=True),
     "used_code": Channel("1 if code was run before the answer", cheap=True),

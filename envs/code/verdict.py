@@ -235,16 +235,19 @@ def share(passed: Sequence[bool], solved: bool) -> float:
     return sum(passed) / len(passed) if passed else float(solved)
 
 
-def progress(passed: Sequence[bool], arguments: Sequence[Any], expected: Sequence[Any], solved: bool) -> float:
-    """Return the share of passed tests that neither a constant nor a function that returns an argument would pass.
+def progress(
+    passed: Sequence[bool], arguments: Sequence[Any], expected: Sequence[Any], solved: bool, given_passes: int = 0
+) -> float:
+    """Return the share of passed tests beyond those of a constant, of a returned argument and of the code to repair.
 
     Args:
         passed: Which tests pass.
         arguments: Trees of their arguments.
         expected: Trees of their expected values.
         solved: Whether everything is right; the result is then 1 however few tests there are.
+        given_passes: How many tests the code in the task's prompt passes.
     """
-    trivial = _passed_trivially(arguments, expected)
+    trivial = max(given_passes, _passed_trivially(arguments, expected))
     if solved or trivial == len(passed):
         return float(solved)
     return max(0.0, (sum(passed) - trivial) / (len(passed) - trivial))

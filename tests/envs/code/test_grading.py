@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -320,6 +321,11 @@ def test_progress_ignores_tests_that_constants_or_known_answers_pass(grade: Grad
         assert partly["progress"] == pytest.approx(2 / 3)
         assert partly["hidden"] == pytest.approx(8 / 9)
         assert grade(of, "def f(x):\n    return not x % 3\n")["rewards"]["progress"] == 1.0
+    buggy = "def f(x):\n    return x % 3 == 0 and x < 6\n"
+    repair = task({"cases": cases}, "def f(x):\n    return x % 3 == 0\n", "f")
+    repair = replace(repair, data={**repair.data, "code": buggy})
+    assert grade(repair, buggy)["rewards"]["progress"] == 0.0
+    assert grade(repair, "def f(x):\n    return x % 3 == 0 and x < 8\n")["rewards"]["progress"] == 1.0
 
 
 SLEEPERS = {
