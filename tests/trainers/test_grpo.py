@@ -104,7 +104,10 @@ def test_stale_tokens_carry_no_loss_and_their_episode_still_counts(trainer_of: A
 def test_the_gap_is_that_of_the_current_weights(trainer_of: Any, canned: Any, model: Any):
     """Without learning, the trainer's log-probabilities stay those of the model; the recorded ones are -1."""
     rollouts = canned()
-    scores = [model_scores(model, rollouts.make(row, 8).tokens)[4:] for row in range(8)]
+    episodes = [rollouts.make(row, 8) for row in range(8)]
+    advantages = Credit(CreditMode.GATED).advantages(episodes, [row // 4 for row in range(8)])
+    computed = [episode for episode, row in zip(episodes, advantages, strict=True) if any(row)]
+    scores = [model_scores(model, episode.tokens)[4:] for episode in computed]
     trainer = trainer_of(second_step_of_both_versions(canned), steps=2, learning_rate=0.0)
     trainer.train()
     gap = trainer.state.log_history[1]["sampling/sampling_logp_difference/mean"]

@@ -84,6 +84,7 @@ def trainer_gradient(trainer: Any, model: Any) -> torch.Tensor:
     inputs = {
         "row": torch.tensor([0]),
         "needed": torch.tensor([True]),
+        "is_current": torch.ones_like(COMPLETION),
         "prompt_ids": PROMPT,
         "prompt_mask": torch.ones_like(PROMPT),
         "completion_ids": COMPLETION,

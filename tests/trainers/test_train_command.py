@@ -80,6 +80,7 @@ def test_a_setting_means_the_same_to_every_command(
 
 def option(name: str, value: object) -> str:
     """Return the option that gives a setting this value."""
+    name = name.removesuffix("_training")  # --async
     return f"--{'' if value else 'no-'}{name}" if isinstance(value, bool) else f"--{name}={value}"
 
 

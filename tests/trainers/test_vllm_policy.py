@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import sys
+from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from itertools import count
 from pathlib import Path
@@ -30,6 +31,7 @@ from agentgym.trainers.train import train
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 from agentgym.trainers.vllm.policy import VLLMPolicy
+from agentgym.trainers.vllm.weights import engine_weights
 from tests.rows import each_row
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
@@ -144,11 +146,12 @@ class ModelEngine(Engine):
 
     def __init__(self, model: Any):
         super().__init__()
-        model = without_adapters(model)
+        loaded, model = model, without_adapters(model)
         # Not a deep copy: TRL has wrapped the forward pass, and a copy of that would still be the trainer's model.
         self.model = type(model)(model.config).eval()
         runner = SimpleNamespace(driver_worker=SimpleNamespace(model_runner=SimpleNamespace(model=self)))
         self.model_executor = runner
+        self.load_weights(list(engine_weights(loaded, lambda parameters: nullcontext())))
 
     def load_weights(self, weights: list[tuple[str, torch.Tensor]]) -> None:
         """Take some weights, as vLLM does."""
