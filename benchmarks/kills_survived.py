@@ -1,8 +1,8 @@
 """Kills during one asynchronous run: of the process that plays, of the vLLM server, and of the trainer, which resumes.
 
-The run learns with a tiny model and real vLLM on a CPU. A kill counts as survived if the run takes three more steps, one
-more than the groups that had been played before it could give. In the end, no group may be lost and none may have been
-learned from twice. Takes about ten minutes.
+The run learns with a tiny model and real vLLM on a CPU. A kill counts as survived if the run takes three more steps,
+one more than the groups that had been played before it could give. In the end, no group may be lost and none may have
+been learned from twice. Takes about ten minutes.
 
     python -m benchmarks.kills_survived
 """
