@@ -21,7 +21,7 @@ from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
 GROUPS, GROUP_SIZE = 4, 4
 SETTINGS: dict[str, Any] = {
     "env": "benchmarks._letters:Letters", "async_training": True, "groups": GROUPS, "group_size": GROUP_SIZE,
-    "updates_per_step": 1, "micro_batch": GROUP_SIZE, "context": 256, "max_new_tokens": 6, "learning_rate": 5e-3,
+    "updates_per_step": 1, "micro_batch": GROUP_SIZE, "context": 256, "max_new_tokens": 6, "learning_rate": 1e-3,
     "warmup_steps": 0, "lora_rank": 8, "lora_alpha": 16, "bf16": False, "gradient_checkpointing": False,
     "eval_tasks": 4, "eval_attempts": 1, "max_in_flight": 64, "report_to": [], "record_groups": None,
 }  # fmt: skip

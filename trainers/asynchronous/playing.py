@@ -65,7 +65,7 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Broken:
+class CannotPlay:
     """The process cannot go on."""
 
     text: str
@@ -162,10 +162,10 @@ class _Playing:
 
     def _break(self, error: Exception) -> None:
         text = str(error) if isinstance(error, (UsageError, InfrastructureError)) else describe(error)
-        self._send(Broken(text, isinstance(error, UsageError)))
+        self._send(CannotPlay(text, isinstance(error, UsageError)))
         self._ended.set()
 
-    def _send(self, message: Played | Broken | None) -> None:
+    def _send(self, message: Played | CannotPlay | None) -> None:
         try:
             self._connection.send(message)
         except OSError:  # the trainer has died

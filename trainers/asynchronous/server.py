@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -138,12 +140,25 @@ class OwnServer:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        self._end_rest()
 
     def _begin(self) -> subprocess.Popen[bytes]:
         more = _ENVIRONMENT | (_ON_CPU if on_cpu.is_needed() else {})
         environment = more | {name: value for name, value in os.environ.items() if name not in OF_THE_TRAINER}
         with self._log.open("ab") as out:
-            return subprocess.Popen(self._command, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+            return subprocess.Popen(
+                self._command,
+                env=environment,
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # a group of its own (`_end_rest`)
+            )
+
+    def _end_rest(self) -> None:
+        """End the processes that a dead server has left; they would keep its memory."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def _watch(self) -> None:
         """Restart it whenever it has died, in a thread of its own."""
@@ -151,4 +166,5 @@ class OwnServer:
             with self._lock:
                 if self._process.poll() is not None and not self._is_closing.is_set():
                     _log.warning("the vLLM server died (exit code %s) and is restarted", self._process.returncode)
+                    self._end_rest()
                     self._process = self._begin()

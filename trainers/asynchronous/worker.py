@@ -16,7 +16,7 @@ from typing import Any
 
 from agentgym.base.errors import InfrastructureError
 from agentgym.trainers.asynchronous.admission import Admission
-from agentgym.trainers.asynchronous.playing import Broken, GroupPlayer, Played, Start, play_groups
+from agentgym.trainers.asynchronous.playing import CannotPlay, GroupPlayer, Played, Start, play_groups
 from agentgym.trainers.batches import TaskRow
 
 _log = logging.getLogger(__name__)
@@ -193,10 +193,10 @@ class EngineWorker:
             else:
                 self._begin()
 
-    def _receive(self, message: Played | Broken | None) -> None:
+    def _receive(self, message: Played | CannotPlay | None) -> None:
         with self._changed:
             self._alive_at = time.monotonic()
-            if isinstance(message, Broken):
+            if isinstance(message, CannotPlay):
                 self._break(message.error)
             elif message is not None:
                 self._deaths = 0

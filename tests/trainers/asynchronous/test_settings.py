@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import sys
+import time
+from contextlib import nullcontext
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,3 +60,40 @@ def test_a_server_gets_the_settings_of_its_run_as_options():
     }  # fmt: skip
     assert {"--enable-lora", "processed_logprobs"} <= {*options}
     assert ("--enforce-eager" in options) == (not torch.cuda.is_available())
+
+
+@pytest.mark.real
+def test_a_server_that_dies_is_restarted_without_what_it_left_and_ends_with_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("torch", reason="needs the [train] extra")
+    from agentgym.trainers.asynchronous import server as module
+
+    class Stub(module.OwnServer):
+        def _begin(self) -> Any:
+            code = "import subprocess, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
+            self._command = [sys.executable, "-c", code]
+            return super()._begin()
+
+    def left() -> list[int]:
+        lines = (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []
+        return [int(line) for line in lines]
+
+    def until(is_so: Any) -> None:
+        while not is_so():
+            time.sleep(0.02)
+
+    def runs(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+    monkeypatch.setattr(module, "urlopen", lambda *args, **kwargs: nullcontext())
+    server = Stub("model", {}, tmp_path / "log")
+    server.wait()
+    until(lambda: len(left()) == 1)
+    os.kill(server.pid, signal.SIGKILL)
+    until(lambda: len(left()) == 2)
+    server.close()
+    until(lambda: not any(map(runs, left())))
