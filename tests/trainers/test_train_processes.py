@@ -35,7 +35,7 @@ TWO_PROCESSES = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_nod
 def flags(config: TrainConfig) -> list[str]:
     """The settings as flags, without `micro_batch`, which each run lowers to its own share of an update."""
     values = to_dict(config) | {"micro_batch": None}
-    return [option(name, value) for name, value in values.items() if value is not None]
+    return [option(name, value) for name, value in values.items() if value not in (None, {})]
 
 
 def start(config: TrainConfig, launcher: Sequence[str] = ()) -> subprocess.Popen[str]:
