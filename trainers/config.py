@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass as validated
 from agentgym.base import yaml12
 from agentgym.base.choices import nearest
 from agentgym.base.errors import UsageError
-from agentgym.trainers.asynchronous.settings import refuse_async
+from agentgym.trainers.asynchronous.refusals import refuse_async
 from agentgym.trainers.credit_mode import CreditMode
 from agentgym.trainers.passed_on import MAPPINGS, check_passed_on, merged
 

@@ -149,10 +149,8 @@ def check_kinds(name: str, values: Mapping[str, Any], kinds: Mapping[str, Any]) 
             raise UsageError(f"{name}: unknown key {key!r}{nearest(key, kinds)}")
         try:
             # In a tuple, since a dataclass alone takes no configuration. A mapping may become an object.
-            kind: Any = kinds[key]
-            adapter: TypeAdapter[Any] = TypeAdapter(
-                GenericAlias(tuple, (kind,)), config=ConfigDict(arbitrary_types_allowed=True)
-            )
+            alone: Any = GenericAlias(tuple, (kinds[key],))
+            adapter: TypeAdapter[Any] = TypeAdapter(alone, config=ConfigDict(arbitrary_types_allowed=True))
             adapter.validate_python((value,), strict=not isinstance(value, Mapping))
         except ValidationError as error:
             raise UsageError(f"{name}: {key!r}: {error.errors()[0]['msg']}, got {value!r}") from None

@@ -45,9 +45,12 @@ def private_uses(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "trl")
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "trl":
             yield from (f"{node.module}.{a.name}" for a in node.names if node.module != "trl" or a.name[0] == "_")
-        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
-            if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-                yield node.attr
+        elif (
+            isinstance(node, ast.Attribute)
+            and node.attr.startswith("_")
+            and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        ):
+            yield node.attr
 
 
 def test_no_other_module_uses_private_names_of_trl():
