@@ -62,16 +62,18 @@ class LearningPolicy(TokenPolicy, Protocol):
 
 
 def task_rows(source: TaskSource, count: int, seed: int) -> Dataset:
-    """Return a dataset of `count` training tasks (`TaskRow`).
-
-    `seed` alone determines the order. TRL repeats each row once per member of its group.
-    """
+    """Return `planned_rows` as a dataset; TRL repeats each row once per member of its group."""
     from agentgym.trainers.trl_seam import dataset_of  # here, so that processes without a trainer start quickly
 
+    return dataset_of([asdict(row) for row in planned_rows(source, count, seed)])
+
+
+def planned_rows(source: TaskSource, count: int, seed: int) -> list[TaskRow]:
+    """Return `count` training tasks; `seed` alone determines their order."""
     draw = random.Random(f"tasks/{seed}")
     size = source.size("train")
     indices = _without_end(count, draw) if size is None else _repeated(size, count, draw)
-    return dataset_of([asdict(TaskRow(index, draw.getrandbits(31))) for index in indices])
+    return [TaskRow(index, draw.getrandbits(31)) for index in indices]
 
 
 def _without_end(count: int, draw: random.Random) -> list[int]:

@@ -15,7 +15,7 @@ from agentgym.core.task import GeneratedTasks, Task
 from agentgym.core.trajectory import Trajectory, Turn
 from agentgym.envs.guess import GuessEnv
 from agentgym.rollout import EnvFactory, Group, Job, Limits, PlayedGroup
-from agentgym.trainers.batches import Batch, BatchRollouts, TaskRow, task_rows
+from agentgym.trainers.batches import Batch, BatchRollouts, TaskRow, planned_rows
 from agentgym.trainers.credit import Credit
 
 TASKS_OF_A_RUN = 2**20
@@ -116,7 +116,7 @@ def test_fresh_tasks_of_an_endless_source_are_none_that_a_run_or_its_warm_start_
     assert max(fresh) < 2**30
     # Most of the room above is used: two processes or two steps hardly ever draw the same.
     assert max(fresh) > 2**29
-    starts = [TaskRow.of(task_rows(Asked(None).source(), 1, seed)[0]).index for seed in range(50)]
+    starts = [planned_rows(Asked(None).source(), 1, seed)[0].index for seed in range(50)]
     assert all(0 <= start < TASKS_OF_A_RUN for start in starts)
     assert max(starts) > TASKS_OF_A_RUN // 2
 
@@ -143,6 +143,6 @@ def test_a_step_of_some_failures_goes_on_and_one_of_nothing_else_does_not():
 
 
 def test_every_row_has_a_seed_of_its_own():
-    all_rows = [TaskRow.of(row) for row in task_rows(Asked(2).source(), 4, 0).to_list()]
+    all_rows = planned_rows(Asked(2).source(), 4, 0)
     assert sorted(row.index for row in all_rows) == [0, 0, 1, 1]
     assert len({row.seed for row in all_rows}) == 4
