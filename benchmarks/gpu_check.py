@@ -231,6 +231,8 @@ def smollm2(tiny: bool) -> Rows:
         return list(read_metrics(run / "metrics.jsonl"))
 
 
+ROOT = Path(__file__).resolve().parent.parent
+
 PARTS: dict[str, tuple[Callable[[bool], Rows], int]] = {
     "fused_head": (fused_head, 60),
     "lora_step": (lora_step, 180),
@@ -249,7 +251,12 @@ def played(name: str, tiny: bool, limit_s: float) -> Rows:
     began = time.perf_counter()
     try:
         done = subprocess.run(
-            command, env={**os.environ, "PART_S": str(limit_s)}, capture_output=True, text=True, timeout=limit_s
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PART_S": str(limit_s)},
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
         )
         rows = json.loads(done.stdout.strip().splitlines()[-1]) if not done.returncode else None
         error = "" if rows else (done.stderr.strip().splitlines() or ["no output"])[-1]

@@ -108,7 +108,8 @@ def test_a_sandbox_that_cannot_be_created_is_reported() -> None:
 
 
 def test_a_zygote_that_died_is_replaced() -> None:
-    with open_on(SandboxTier.NAMESPACES) as sandbox:
+    own = SandboxSpec(limits=SPEC.limits, workdir="/own")  # the pool has no sandbox ready that dies with its zygote
+    with open_on(SandboxTier.NAMESPACES, own) as sandbox:
         started = backend(SandboxTier.NAMESPACES)
         assert isinstance(started, NamespacesBackend)
         killed = [*started.zygotes()]
@@ -116,5 +117,5 @@ def test_a_zygote_that_died_is_replaced() -> None:
             os.kill(zygote.pid, signal.SIGKILL)
         assert eventually(lambda: not sandbox.health())
     assert eventually(lambda: not any(zygote.alive for zygote in killed))
-    with open_on(SandboxTier.NAMESPACES) as sandbox:
+    with open_on(SandboxTier.NAMESPACES, own) as sandbox:
         assert sandbox.exec(code="print(1)").out == "1\n"
