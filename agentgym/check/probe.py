@@ -170,12 +170,15 @@ class ProbeProcess:
 
 
 class Probes:
-    """The probes of one subject: those for `jobs` start immediately, others when `values` needs them."""
+    """The probes of one subject: those for `jobs` start immediately, others when `values` needs them.
 
-    def __init__(self, request: ProbeRequest, process: Process, jobs: Collection[str] = JOBS):
+    Each may take `least_s` seconds, and longer if its episodes are slow.
+    """
+
+    def __init__(self, request: ProbeRequest, process: Process, jobs: Collection[str], least_s: float):
         self._lock = threading.Lock()
         self._request, self._process = request, process
-        self._patience_s = patience_s([*request.episodes, *request.stumbled])
+        self._patience_s = max(least_s, patience_s([*request.episodes, *request.stumbled]))
         self._probes = self._started(jobs)
 
     def _started(self, jobs: Collection[str]) -> list[ProbeProcess]:

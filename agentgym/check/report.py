@@ -93,7 +93,7 @@ def run(
     on_row: Callable[[CheckResult], None] | None = None,
 ) -> Report:
     """Run `checks` against the environment that `target` names."""
-    subject = Subject(target, kwargs, seed, {job for check in checks for job in check.jobs})
+    subject = Subject(target, kwargs, seed, {job for check in checks for job in check.jobs}, timeout_s)
     rows: list[CheckResult] = []
     try:
         limit_s = timeout_s + _needed_s(subject, timeout_s)

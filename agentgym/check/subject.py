@@ -129,6 +129,7 @@ class Subject:
         kwargs: Arguments passed to its constructor.
         seed: Seeds every random choice that the checks make.
         jobs: Jobs that fresh processes start with as soon as one of them is needed.
+        patience_s: Seconds that a fresh process may take at least.
     """
 
     def __init__(
@@ -137,8 +138,9 @@ class Subject:
         kwargs: Mapping[str, Any] | None = None,
         seed: int = 0,
         jobs: Collection[str] = JOBS,
+        patience_s: float = 0.0,
     ):
-        self._jobs = jobs
+        self._jobs, self._patience_s = jobs, patience_s
         self.target, self.kwargs, self.seed = target, dict(kwargs or {}), seed
         self.process: Process = dict(os.environ), os.getcwd()
         """Environment variables and working directory before the first episode."""
@@ -211,7 +213,7 @@ class Subject:
         stumbled = [stumbled.episode for stumbled in self.stumbled]
         request = ProbeRequest(self.target, self.kwargs, self.spec, self.seed, self.probed, stumbled, self.pickled)
         try:
-            return Probes(request, self.process, self._jobs)
+            return Probes(request, self.process, self._jobs, self._patience_s)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise CheckFailed(f"its arguments cannot be sent to another process: {error}") from error
 
