@@ -52,7 +52,7 @@ class GazingEnv(WebEnv):
 
 FACTORY = EnvFactory("tests.trainers.test_vllm_web:GazingEnv", SETTINGS)
 TURNS = SETTINGS["max_turns"]
-SAID_TOKENS = 64
+SAID_TOKENS = 200
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("seeing")
     save_seeing_model(directory, positions=8_192)
     # Many tokens end a turn: the environment does not play turns that are cut off.
-    transformers.GenerationConfig(eos_token_id=[*range(29, 285, 2)]).save_pretrained(directory)
+    transformers.GenerationConfig(eos_token_id=[*range(29, 285, 32)]).save_pretrained(directory)
     return directory
 
 
