@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sys
-import time
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from agentgym.base.errors import UsageError
 from agentgym.trainers.config import load_config
 from tests.rows import each_row
+from tests.waiting import eventually
 
 ASYNC: dict[str, Any] = {"async_training": True, "model": "some/model"}
 
@@ -79,10 +79,6 @@ def test_a_server_that_dies_is_restarted_without_what_it_left_and_ends_with_the_
         lines = (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []
         return [int(line) for line in lines]
 
-    def until(is_so: Any) -> None:
-        while not is_so():
-            time.sleep(0.02)
-
     def runs(pid: int) -> bool:
         try:
             return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -92,8 +88,8 @@ def test_a_server_that_dies_is_restarted_without_what_it_left_and_ends_with_the_
     monkeypatch.setattr(module, "urlopen", lambda *args, **kwargs: nullcontext())
     server = Stub("model", {}, tmp_path / "log")
     server.wait()
-    until(lambda: len(left()) == 1)
+    assert eventually(lambda: len(left()) == 1)
     os.kill(server.pid, signal.SIGKILL)
-    until(lambda: len(left()) == 2)
+    assert eventually(lambda: len(left()) == 2)
     server.close()
-    until(lambda: not any(map(runs, left())))
+    assert eventually(lambda: not any(map(runs, left())))

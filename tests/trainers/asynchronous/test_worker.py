@@ -21,6 +21,7 @@ from agentgym.trainers.asynchronous.steps import samples_of
 from agentgym.trainers.asynchronous.worker import EngineWorker
 from agentgym.trainers.credit import Credit
 from tests.trainers.asynchronous.learner import Learner
+from tests.waiting import HANG_S, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.train, pytest.mark.filterwarnings("ignore")]
 
@@ -87,12 +88,13 @@ def test_turns_have_the_version_that_sampled_them_and_no_more_groups_start_than_
 
 def test_it_serves_samples_as_a_queue(started: Any):
     worker = started(Learner())
-    sample = worker.rollout_buffer.get(timeout=60)
+    assert eventually(lambda: len(worker._ready) == 4)  # groups finish in any order
+    sample = worker.rollout_buffer.get(timeout=HANG_S)
     assert (sample.group_id, sample.model_version) == (0, 0)
     assert sample.completion_mask.sum() == 2  # the turns of an episode have the same advantage here
     assert worker.rollout_buffer.qsize() == 1
     for _ in range(7):
-        worker.rollout_buffer.get(timeout=60)
+        worker.rollout_buffer.get(timeout=HANG_S)
     with pytest.raises(Empty):
         worker.rollout_buffer.get(timeout=0.01)
 
