@@ -21,6 +21,7 @@ from agentgym.trainers.batches import TaskRow
 from tests.rollout_cases import END, Factory, Letters
 from tests.rows import each_row
 from tests.trainers.letters_env import LettersEnv
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -33,7 +34,7 @@ class Stuck(LettersEnv):
     may_end = threading.Event()
 
     def respond(self, text: str) -> str:
-        if self.task.id.endswith("/0") and not self.may_end.wait(30):
+        if self.task.id.endswith("/0") and not self.may_end.wait(HANG_S):
             raise TimeoutError
         return super().respond(text)
 

@@ -21,6 +21,7 @@ from agentgym.trainers.credit import CreditMode
 from tests.rows import each_row
 from tests.trainers.loss_runs import Case, Update, fresh_model, run
 from tests.trainers.reference_loss import Settings, difference, gradient, update_loss
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -94,7 +95,7 @@ def test_two_processes_have_the_gradient_of_one(folder: Path):
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     cases = json.dumps([asdict(case) for case in IN_TWO_PROCESSES])
     words = [sys.executable, *launcher, "-m", "tests.trainers.loss_runs", cases, str(folder)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     results = torch.load(folder / "updates.pt")
     for case, updates in zip(IN_TWO_PROCESSES, results, strict=True):

@@ -20,6 +20,7 @@ from benchmarks.fsdp_equals_ddp import KINDS, TOLERANCE, WEIGHTS, gap, steps
 from tests.rows import each_row
 from tests.stopped import ROOT
 from tests.trainers.test_train_processes import flags
+from tests.waiting import HANG_S
 
 LAUNCHER = ["-m", "accelerate.commands.launch", "--config_file", str(RECIPES / "accelerate-fsdp.yaml")]
 LAUNCHER += ["--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"]
@@ -33,7 +34,7 @@ def run(*words: str, saved: str = "FULL_STATE_DICT") -> str:
     variables = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(places)}
     launcher = [*LAUNCHER, "--fsdp_state_dict_type", saved]
     command = [sys.executable, *launcher, "-m", "benchmarks._shard_on_cpu", "train", *words]
-    result = subprocess.run(command, capture_output=True, text=True, env=variables, check=False, timeout=240)
+    result = subprocess.run(command, capture_output=True, text=True, env=variables, check=False, timeout=HANG_S)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

@@ -20,9 +20,8 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.run_folder import last_checkpoint, step_of
 from agentgym.trainers.train import train
-from tests.stopped import HANG_S
 from tests.trainers.test_train_processes import TWO_PROCESSES, start
-from tests.waiting import eventually
+from tests.waiting import HANG_S, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -85,7 +84,7 @@ def test_a_run_ahead_continues_one_step_after_the_other_or_with_other_steps_but_
 def test_two_processes_run_ahead_each_with_groups_of_its_own(small: Any):
     config = small(**AHEAD, steps=4)
     process = start(config, TWO_PROCESSES)
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output
     assert_each_attempt_once(config)
     assert {path.name for path in Path("run/checkpoint-4").glob("ahead-*")} == {"ahead-0.json", "ahead-1.json"}

@@ -113,7 +113,7 @@ def test_processes_share_a_warm_start_and_the_held_out_tasks(small: Any, monkeyp
     # `micro_batch` is that of the runs with two processes: a warm start depends on it.
     config = small(output_dir="run", env="signed_env:Signed", steps=1, micro_batch=2, **imitation)
     process = start(config, TWO_PROCESSES)
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output
     assert len(list(Path.cwd().glob("test-*"))) == 2  # processes that played
     assert len(list(read_jsonl(Path("run/eval-before.jsonl")))) == len(sampled("run")) == 6

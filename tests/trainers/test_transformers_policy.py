@@ -19,6 +19,7 @@ from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from tests.rows import each_row
 from tests.trainers.talking import ANSWER, PROMPTS, ids, policy, talk, talks
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -70,7 +71,7 @@ def test_new_weights_wait_for_a_pass_of_a_turn_that_was_given_up(model: Any, tok
 
     def held(requests: Any) -> None:
         began.set()
-        may_end.wait(30)
+        may_end.wait(HANG_S)
         advance(requests)
 
     sampler._advance = held  # type: ignore[method-assign]

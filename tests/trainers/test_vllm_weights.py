@@ -23,6 +23,7 @@ from agentgym.trainers.adapters import MergedWeights, lora, with_adapters
 from agentgym.trainers.trl_seam import push_copies, sync_engine
 from agentgym.trainers.vllm.weights import engine_weights
 from tests.rows import each_row
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.real, pytest.mark.train]
 
@@ -195,7 +196,7 @@ def test_two_processes_push_and_score_sharded_weights_as_whole_ones(checkpoint: 
     Path("sharded.py").write_text(SHARDED, encoding="utf-8")
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     done = subprocess.run(
-        [*launcher, "sharded.py", str(checkpoint)], capture_output=True, text=True, check=False, timeout=240
+        [*launcher, "sharded.py", str(checkpoint)], capture_output=True, text=True, check=False, timeout=HANG_S
     )
     assert done.returncode == 0, done.stderr[-4_000:]
     assert done.stdout.count("as whole") == 4
